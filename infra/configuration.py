@@ -8,8 +8,6 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from infra import console_choices
-from opx.adapters.aws.bedrock_embedder import DEFAULT_MODEL, embedding_model
-from opx.adapters.aws.opensearch import GENERATIONS
 from opx.errors import InvalidInputError
 from opx.settings import (
     COLLECTIONS,
@@ -23,6 +21,8 @@ from opx.settings import (
     SECOND_COLLECTION,
     Settings,
 )
+from opx_aws.bedrock_embedder import DEFAULT_MODEL, embedding_model
+from opx_aws.opensearch import GENERATIONS
 
 _ENVIRONMENT = re.compile(r"[a-z][a-z0-9]{0,9}\Z")
 """Ten characters leave room for the longest name with the environment as prefix: 32 for an access policy."""

@@ -13,8 +13,8 @@ from infra.constructs.managed_search import ManagedBase
 from infra.constructs.queues import dead_letter_queue, work_queue
 from infra.constructs.use_case_function import FindEngine, FunctionSpec, UseCaseFunction
 from infra.names import Names
-from opx.adapters.aws.bedrock_embedder import DEFAULT_MODEL
-from opx.adapters.aws.knowledge_base_objects import COPIES_FOLDER
+from opx_aws.bedrock_embedder import DEFAULT_MODEL
+from opx_aws.knowledge_base_objects import COPIES_FOLDER
 
 RECEIVES = 100
 """Deliveries of a request to index: for about seven hours, which a job over a large corpus may take."""

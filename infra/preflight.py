@@ -35,11 +35,11 @@ from infra.constructs.private_network import CLASSIC_COLLECTION, COLLECTION, GAT
 from infra.names import APPLICATION, Names
 from infra.quotas import batch_quotas_of, quota_of
 from infra.webhooks import CONCURRENCY as WEBHOOK_CONCURRENCY
-from opx.adapters.aws.bedrock_embedder import embedding_model
 from opx.domain.prices import PRICES
 from opx.lifecycle.costs import AWAKE_MINUTES, HOURS, SEARCH_WORKERS
 from opx.ports.tables import LIFECYCLE
 from opx.settings import COLLECTIONS, FIRST_COLLECTION
+from opx_aws.bedrock_embedder import embedding_model
 
 BOOTSTRAP_PARAMETER = "/cdk-bootstrap/hnb659fds/version"
 BOOTSTRAP_VERSION = 6

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from opx.adapters.aws.bedrock_embedder import embedding_model
+from opx_aws.bedrock_embedder import embedding_model
 
 _NAMES = {
     "amazon.titan-embed-text-v2:0": "Amazon Titan Text Embeddings V2",

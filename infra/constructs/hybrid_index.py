@@ -15,8 +15,8 @@ from infra.constructs.code import LayerSource
 from infra.constructs.keeping import removal_policy
 from infra.constructs.search_indexes import SearchIndexes
 from infra.names import Names
-from opx.adapters.aws.bedrock_embedder import embedding_model
-from opx.adapters.aws.opensearch_schema import CLASSIC_ENGINE, index_body
+from opx_aws.bedrock_embedder import embedding_model
+from opx_aws.opensearch_schema import CLASSIC_ENGINE, index_body
 
 READ = ("aoss:DescribeIndex", "aoss:ReadDocument")
 WRITE = (*READ, "aoss:WriteDocument")

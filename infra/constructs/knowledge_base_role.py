@@ -8,7 +8,7 @@ from constructs import Construct
 
 from infra.constructs import managed_index, managed_search, rights
 from infra.names import Names
-from opx.adapters.aws.knowledge_base_objects import COPIES_FOLDER
+from opx_aws.knowledge_base_objects import COPIES_FOLDER
 
 
 class KnowledgeBaseRole(Construct):

@@ -26,12 +26,12 @@ UNZIPPED_LIMIT = 250 * 1024 * 1024
 LIBRARY_SHARE = 10 * 1024 * 1024
 """Reserved in a dependency layer's budget for the library's layer and the function's own code."""
 
-_FORMATS = ("opx-code", "opx-documents")
+_SEARCH = ("opx-aws", "opx-code", "opx-documents")  # documents are named by their formats
 DISTRIBUTIONS = {
-    "api": (),
-    "search": _FORMATS,  # documents are named by their formats
-    "manage": (*_FORMATS, "opx-connectors"),
-    "ingest": (*_FORMATS, "opx-connectors"),
+    "api": ("opx-aws",),
+    "search": _SEARCH,
+    "manage": (*_SEARCH, "opx-connectors"),
+    "ingest": (*_SEARCH, "opx-connectors"),
 }
 """Distributions beside the library that functions need, by their dependencies (`layers/dependencies/<name>.txt`)."""
 

@@ -11,7 +11,7 @@ from constructs import Construct
 from infra.constructs.hybrid_index import WRITE
 from infra.constructs.search_indexes import SearchIndexes
 from infra.names import Names
-from opx.adapters.aws.knowledge_base_objects import CHUNK_ATTRIBUTE, DAY_ATTRIBUTE, FILTER_ATTRIBUTES, LIST_ATTRIBUTES
+from opx_aws.knowledge_base_objects import CHUNK_ATTRIBUTE, DAY_ATTRIBUTE, FILTER_ATTRIBUTES, LIST_ATTRIBUTES
 
 INDEX_NAME = "opx-managed"
 ROLE = "knowledge_base"

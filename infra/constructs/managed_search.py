@@ -9,7 +9,7 @@ from aws_cdk import aws_iam as iam
 from infra.constructs import rights
 from infra.constructs.acknowledgements import acknowledge_wildcard
 from infra.names import Names
-from opx.adapters.aws.knowledge_base_objects import COPIES_FOLDER
+from opx_aws.knowledge_base_objects import COPIES_FOLDER
 
 SYNC_QUEUE = "sync"
 _COPIES_REASON = "objects have no names known at deployment; the folder is that of the copies of chunks"

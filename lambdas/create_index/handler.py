@@ -16,8 +16,8 @@ class IndexNotCreatedError(Exception):
 
 def apply(event: Any) -> dict[str, Any]:
     """Answers a request of CloudFormation."""
-    from opx.adapters.aws.index_resource import apply_request
-    from opx.adapters.aws.opensearch import serverless_client
+    from opx_aws.index_resource import apply_request
+    from opx_aws.opensearch import serverless_client
 
     return apply_request(event, serverless_client)
 

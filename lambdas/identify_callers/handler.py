@@ -22,8 +22,8 @@ class SigningSecrets(Secrets, Started, Protocol):
 
 def start() -> SigningSecrets:
     """The secrets of the account."""
-    from opx.adapters.aws.ports import AwsClients
-    from opx.adapters.aws.secrets import AccountSecrets
+    from opx_aws.ports import AwsClients
+    from opx_aws.secrets import AccountSecrets
 
     return AccountSecrets(AwsClients(), time.time)
 

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 def start() -> tuple[System, HandledEvents]:
     """The system that the environment describes."""
-    from opx.adapters.aws.clients import client
-    from opx.adapters.aws.handled_events import DynamoHandledEvents
+    from opx_aws.clients import client
+    from opx_aws.handled_events import DynamoHandledEvents
 
     settings = function_settings()
     return bootstrap(settings), DynamoHandledEvents(client("dynamodb"), table_prefix=settings.table_prefix)

@@ -14,14 +14,14 @@ import boto3
 
 from lambdas.ingest_documents.handler import make_handler as make_ingest_handler
 from lambdas.retrieve_knowledge.handler import make_handler as make_retrieve_handler
-from opx.adapters.aws.bedrock_embedder import BedrockEmbedder
-from opx.adapters.aws.handled_events import DynamoHandledEvents
-from opx.adapters.aws.opensearch import OpenSearchIndex, ensure_index, opensearch_client
 from opx.operations.system import System
 from opx.ports import Embedder, SearchIndex
 from opx.ports.tables import ALL_TABLES
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_aws.bedrock_embedder import BedrockEmbedder
+from opx_aws.handled_events import DynamoHandledEvents
+from opx_aws.opensearch import OpenSearchIndex, ensure_index, opensearch_client
 from tests.aws.tables import create_tables
 from tests.doubles.bedrock import BedrockDouble
 from tests.doubles.opensearch import OpenSearchDouble

@@ -10,8 +10,8 @@ from typing import Any
 
 import boto3
 
-from opx.adapters.aws.opensearch import OpenSearchIndex, ensure_index, opensearch_client
 from opx.ports import Embedder, SearchIndex
+from opx_aws.opensearch import OpenSearchIndex, ensure_index, opensearch_client
 from opx_testing.fake_time import FakeTime
 from tests.aws.cloud import INDEX, Cloud, a_cloud
 from tests.doubles.sleeping_collection import SleepingCollection, connect

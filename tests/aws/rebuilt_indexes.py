@@ -12,9 +12,6 @@ import boto3
 import pytest
 
 from lambdas.rebuild_index.handler import make_handler
-from opx.adapters.aws.bedrock_embedder import BedrockEmbedder
-from opx.adapters.aws.ports import OpenSearchIndexes, SearchCollection
-from opx.adapters.aws.queue import SqsQueue
 from opx.domain.queries import QueryConfig
 from opx.ingestion.events import ObjectEvent, Result
 from opx.lifecycle.reindex.job import ReindexPhase
@@ -22,6 +19,9 @@ from opx.operations.system import System
 from opx.ports.queues import ThisProcess
 from opx.settings import FIRST_COLLECTION
 from opx.system import bootstrap
+from opx_aws.bedrock_embedder import BedrockEmbedder
+from opx_aws.ports import OpenSearchIndexes, SearchCollection
+from opx_aws.queue import SqsQueue
 from opx_testing.fake_time import FakeTime
 from tests.aws.cloud import Cloud, a_cloud
 from tests.support.builders import ports_of
@@ -130,7 +130,7 @@ def connected(cloud: Cloud, collections: Mapping[str, SearchCollection], clock: 
         clock=clock.clock,
         embedder=given.indexing.embedder,
         functions=ThisProcess(rebuilds=SqsQueue(cloud.sqs, url)),
-        aws=ports_of(given)._aws,
+        aws=ports_of(given).given["aws"],
         indexes=OpenSearchIndexes(collections, given.settings.search_index, timeout=5.0),
         new_embedder=lambda model, _, dimension: _titan(given, model, dimension),
     )

@@ -9,12 +9,12 @@ from typing import Any
 import boto3
 import pytest
 
-from opx.adapters.aws.table import DynamoTable
 from opx.domain.graph import Alias
 from opx.domain.scopes import Scope
 from opx.errors import AliasLoopError, AliasTakenError
 from opx.graph.aliases import AliasRegistry
 from opx.ports.tables import ALIASES
+from opx_aws.table import DynamoTable
 from opx_testing.fake_time import FakeTime
 from tests.aws.tables import create_table
 from tests.doubles.one_call_at_a_time import OneCallAtATime

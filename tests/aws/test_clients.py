@@ -12,10 +12,10 @@ from botocore.compat import HTTPHeaders
 from botocore.exceptions import ClientError, EndpointConnectionError, ParamValidationError
 
 import opx
-from opx.adapters.aws.clients import client
-from opx.adapters.aws.queue import SqsQueue
-from opx.adapters.aws.vendor_errors import translated_errors
 from opx.errors import StoreUnavailableError
+from opx_aws.clients import client
+from opx_aws.queue import SqsQueue
+from opx_aws.vendor_errors import translated_errors
 
 
 def test_client_retries_and_times_out_and_names_itself(aws_session: boto3.Session) -> None:

@@ -15,9 +15,9 @@ import pytest
 from botocore.stub import Stubber
 
 from lambdas.consume_stream.handler import make_handler
-from opx.adapters.aws.triggers import EventSourceMappings
 from opx.errors import InvalidInputError, StoreUnavailableError
 from opx.runtime.functions import FunctionFailedError
+from opx_aws.triggers import EventSourceMappings
 from tests.aws.cloud import BUCKET, Cloud, a_cloud
 from tests.support.fakes import FakeContext, function_logs
 from tests.support.stream_support import ACCOUNT, BROKERS, FIFO, KINESIS, MSK, SQS, a_stream, an_incident, from_kafka

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from lambdas.create_index.handler import IndexNotCreatedError, make_handler
-from opx.adapters.aws.index_resource import apply_request
-from opx.adapters.aws.opensearch_schema import CLASSIC_ENGINE, index_body
 from opx.errors import IncompatibleIndexError, IndexUnavailableError
 from opx.runtime.deadlines import deadline
+from opx_aws.index_resource import apply_request
+from opx_aws.opensearch_schema import CLASSIC_ENGINE, index_body
 from opx_testing.fake_time import FakeTime
 from tests.doubles.http_double import Response
 from tests.doubles.opensearch import OpenSearchDouble

@@ -17,13 +17,13 @@ from botocore.exceptions import ClientError
 
 from lambdas.identify_callers.handler import make_handler as make_identify_handler
 from lambdas.manage_knowledge.handler import make_handler as make_manage_handler
-from opx.adapters.aws.deployed_api import AwsAccount
-from opx.adapters.aws.operator import DeployedSystem
 from opx.domain.record import replace
 from opx.edges.doctor import CheckResult, Examination, Outcome
 from opx.errors import AccessDeniedError, NotApplicableError, OpxError
 from opx.operations.registry import Function
 from opx.settings import Settings
+from opx_aws.deployed_api import AwsAccount
+from opx_aws.operator import DeployedSystem
 from opx_testing.fake_time import FakeTime
 from tests.aws.cloud import BUCKET, Cloud, a_cloud
 from tests.support.fakes import FakeContext

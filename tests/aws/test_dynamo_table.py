@@ -8,11 +8,11 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from opx.adapters.aws.table import FLOATS, DynamoTable, from_attributes, to_attributes
-from opx.adapters.aws.vendor_errors import Backoff
 from opx.errors import StoreUnavailableError
 from opx.ports import KeyAbsent
 from opx.ports.tables import ALL_TABLES, TableSpec
+from opx_aws.table import FLOATS, DynamoTable, from_attributes, to_attributes
+from opx_aws.vendor_errors import Backoff
 from opx_testing.fake_time import FakeTime
 from tests.aws.tables import create_table
 

@@ -7,7 +7,6 @@ import json
 import boto3
 import pytest
 
-from opx.adapters.aws.object_store import S3ObjectStore, S3UploadSigner
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.provenance import CHANNEL_METADATA, Channel, ChannelKind
 from opx.domain.scopes import Scope
@@ -19,6 +18,7 @@ from opx.ingestion.files import OBJECT_METADATA
 from opx.ingestion.originals import MAGIC
 from opx.ingestion.reviews import Review, review_of
 from opx.ports import ObjectInfo
+from opx_aws.object_store import S3ObjectStore, S3UploadSigner
 
 KEY = "documents/runbooks/disk.md"
 EDITOR = Channel(ChannelKind.API, "", "ada", "token")

@@ -18,8 +18,6 @@ from botocore.awsrequest import AWSResponse
 from botocore.compat import HTTPHeaders
 from moto.s3.models import s3_backends
 
-from opx.adapters.aws.object_store import ORIGINAL, S3ObjectStore, S3UploadSigner
-from opx.adapters.aws.ports import S3Storage
 from opx.domain.documents import DocumentKey
 from opx.domain.provenance import CHANNEL_METADATA
 from opx.domain.record import replace
@@ -40,6 +38,8 @@ from opx.operations.masked_secrets import (
 from opx.operations.provenance import ExplainProvenance, explain_provenance
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_aws.object_store import ORIGINAL, S3ObjectStore, S3UploadSigner
+from opx_aws.ports import S3Storage
 from opx_testing.fake_time import FakeTime
 from tests.aws.cloud import BUCKET, Cloud, a_cloud
 from tests.support.cli_support import WordEmbedder

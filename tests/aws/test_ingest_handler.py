@@ -11,7 +11,6 @@ import boto3
 import pytest
 
 from lambdas.ingest_documents.handler import make_handler
-from opx.adapters.aws.handled_events import event_identity
 from opx.domain.scopes import Identity
 from opx.errors import StoreUnavailableError
 from opx.graph.daily import RELINK
@@ -21,6 +20,7 @@ from opx.ports.tables import DOCUMENTS, FAILURES, IDEMPOTENCY
 from opx.retrieval.citations import NOTHING_FOUND
 from opx.runtime.metrics import Metric
 from opx.settings import Settings, env_name
+from opx_aws.handled_events import event_identity
 from tests.aws.cloud import BUCKET, INDEX, PREFIX, Cloud, a_cloud
 from tests.doubles.http_double import Response
 from tests.support.agent_calls import a_function_event, ask, text_of

@@ -16,7 +16,6 @@ from moto.sqs.models import sqs_backends
 from lambdas.learn_from_events.handler import make_handler as make_learn_handler
 from lambdas.learn_from_work.handler import make_handler as make_tools_handler
 from lambdas.process_checkpoint.handler import make_handler as make_checkpoint_handler
-from opx.adapters.aws.queue import SqsQueue
 from opx.domain.learning import EntryType, StagingEntry
 from opx.domain.record import replace
 from opx.domain.scopes import Identity
@@ -29,6 +28,7 @@ from opx.operations.patterns import FindPatternsForTask, ListPatterns, find_patt
 from opx.operations.registry import LEARNING
 from opx.operations.system import System
 from opx.system import bootstrap
+from opx_aws.queue import SqsQueue
 from tests.aws.cloud import BUCKET, Cloud, a_cloud
 from tests.support.agent_calls import a_function_event, text_of
 from tests.support.builders import ports_of
@@ -155,7 +155,7 @@ def learning(deployed: Learning) -> Learning:
         given.settings,
         index=given.index,
         embedder=given.indexing.embedder,
-        aws=ports_of(given)._aws,
+        aws=ports_of(given).given["aws"],
     )
     return replace(deployed, cloud=replace(cloud, services=services))
 

@@ -13,13 +13,13 @@ import pytest
 import requests
 
 from lambdas.manage_knowledge.handler import make_handler
-from opx.adapters.aws.clients import client
-from opx.adapters.aws.object_store import S3ObjectStore, S3UploadSigner
 from opx.errors import InvalidInputError, StoreUnavailableError
 from opx.ingestion.files import OBJECT_METADATA
 from opx.ports.tables import FAILURES
 from opx.settings import Settings, env_name
 from opx.system import bootstrap
+from opx_aws.clients import client
+from opx_aws.object_store import S3ObjectStore, S3UploadSigner
 from tests.aws.cloud import BUCKET, Cloud, a_cloud
 from tests.support.api_requests import Handler, a_token, call, refusal
 from tests.support.fakes import function_logs

@@ -11,8 +11,8 @@ from botocore.exceptions import ReadTimeoutError
 from botocore.response import StreamingBody
 from urllib3.exceptions import ReadTimeoutError as BrokenConnection
 
-from opx.adapters.aws.object_store import BodyStream, S3ObjectStore, from_headers, to_headers
 from opx.errors import StoreUnavailableError
+from opx_aws.object_store import BodyStream, S3ObjectStore, from_headers, to_headers
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import boto3
 import pytest
 
-from opx.adapters.aws.object_versions import S3ObjectHistory
 from opx.domain.scopes import Identity, Scope
 from opx.errors import ClientRemovedError, InvalidInputError
 from opx.ingestion.corpus.clients import ClientState
 from opx.ports.tables import ALL_TABLES, EMBEDDINGS, IDEMPOTENCY, PROJECTS, USES
+from opx_aws.object_versions import S3ObjectHistory
 from tests.aws.cloud import BUCKET, Cloud, a_cloud
 from tests.support.fakes import function_logs
 from tests.support.graph_things import an_origin
@@ -125,7 +125,7 @@ def test_history_takes_folders_alone(cloud: Cloud) -> None:
 
 
 def test_more_versions_than_a_call_takes_go_in_several(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("opx.adapters.aws.object_versions._AT_ONCE", 2)
+    monkeypatch.setattr("opx_aws.object_versions._AT_ONCE", 2)
     for number in range(5):
         cloud.s3.put_object(Bucket=BUCKET, Key="managed/clients/many/x.txt", Body=str(number).encode())
     history = S3ObjectHistory(BUCKET, cloud.s3)

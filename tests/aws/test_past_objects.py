@@ -12,13 +12,13 @@ import boto3
 import pytest
 from moto.s3.models import s3_backends
 
-from opx.adapters.aws.object_store import S3ObjectStore
-from opx.adapters.aws.object_versions import S3PastObjects
 from opx.domain.scopes import Identity
 from opx.domain.versions import Restored
 from opx.errors import ObjectNotFoundError
 from opx.operations.context import Caller, Context
 from opx.operations.corpus import RestoreDocument, restore_document
+from opx_aws.object_store import S3ObjectStore
+from opx_aws.object_versions import S3PastObjects
 from tests.e2e.systems import SystemUnderTest, a_system, created
 from tests.support.builders import ports_of
 
@@ -84,7 +84,7 @@ class TestRestoring:
 
     def versioned(self, system: SystemUnderTest, status: str) -> None:
         """The bucket keeps versions from now on, or no more."""
-        client = ports_of(system.services)._aws("s3")
+        client = ports_of(system.services).given["aws"]("s3")
         client.put_bucket_versioning(Bucket="corpus", VersioningConfiguration={"Status": status})
 
     def put(self, system: SystemUnderTest, what: str, sidecar: dict[str, Any] | None) -> str:

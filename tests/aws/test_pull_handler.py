@@ -13,14 +13,14 @@ import pytest
 
 from lambdas.pull_sources.handler import make_handler
 from lambdas.report_coverage.handler import make_handler as make_report_handler
-from opx.adapters.aws.queue import SqsQueue
-from opx.adapters.aws.secrets import ManagedSecrets
-from opx.adapters.aws.triggers import EventBridgeSchedules, PullTarget
 from opx.domain.knowledge import Tier
 from opx.domain.record import replace
 from opx.domain.sources import SourceDefinition, SourceDocument
 from opx.errors import SecretNotFoundError, SourceUnavailableError
 from opx.runtime.functions import FunctionFailedError
+from opx_aws.queue import SqsQueue
+from opx_aws.secrets import ManagedSecrets
+from opx_aws.triggers import EventBridgeSchedules, PullTarget
 from tests.aws.cloud import BUCKET, Cloud, a_cloud
 from tests.aws.rebuilt_indexes import HOUR, Runtime
 from tests.support.fakes import FakeContext, function_logs

@@ -10,9 +10,9 @@ import pytest
 from botocore.awsrequest import AWSResponse
 from botocore.compat import HTTPHeaders
 
-from opx.adapters.aws.clients import client as deployed_client
-from opx.adapters.aws.table import DynamoTable
 from opx.errors import StoreUnavailableError
+from opx_aws.clients import client as deployed_client
+from opx_aws.table import DynamoTable
 from opx_testing.things import THINGS, a_thing, names
 from tests.aws.tables import create_table
 

@@ -11,7 +11,6 @@ import boto3
 import pytest
 from mcp.client.client import Client
 
-from opx.adapters.aws.ports import OpenSearchIndexes, SearchCollection
 from opx.domain.scopes import Identity
 from opx.edges.mcp import make_server, tools_for
 from opx.errors import EmbeddingError
@@ -22,6 +21,7 @@ from opx.retrieval.waking import WAKE
 from opx.runtime.metrics import Metric, unreported
 from opx.settings import FIRST_COLLECTION
 from opx.system import bootstrap
+from opx_aws.ports import OpenSearchIndexes, SearchCollection
 from tests.aws.cloud import INDEX
 from tests.aws.nights import FUNCTION_SECONDS, Night, a_night
 from tests.support.agent_calls import a_function_event, an_api_event, text_of
@@ -150,7 +150,7 @@ def test_a_function_that_starts_wakes_the_collection(night: Night) -> None:
         given.settings,
         clock=night.time.clock,
         embedder=given.indexing.embedder,
-        aws=ports_of(given)._aws,
+        aws=ports_of(given).given["aws"],
         indexes=OpenSearchIndexes(collections, INDEX, timeout=5.0),
     )
     night.collection.sleep_now()

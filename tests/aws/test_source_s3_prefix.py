@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pytest
 
-from opx.adapters.aws.object_store import S3ObjectStore
 from opx.connectors import files as s3_prefix
 from opx.connectors.connector import Connector
 from opx.errors import InvalidInputError, SourceRefusedError, SourceUnavailableError
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_aws.object_store import S3ObjectStore
 from tests.support.workplace_support import a_connector, documents_of, named, pulled, resumed_after_each
 
 if TYPE_CHECKING:

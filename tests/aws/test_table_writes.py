@@ -37,7 +37,7 @@ def test_page_has_the_writes_of_a_new_document(aws: boto3.Session) -> None:
 def test_shards_take_the_writes_off_one_partition(
     aws: boto3.Session, monkeypatch: pytest.MonkeyPatch, shards: int
 ) -> None:
-    monkeypatch.setattr("opx.adapters.aws.index_shards.SHARDS", shards)
+    monkeypatch.setattr("opx_aws.index_shards.SHARDS", shards)
     new = measured(aws, DOCUMENTS, ["new"])["new"]
     for place in SPREAD:
         each = new.units[place] / new.documents

@@ -11,14 +11,14 @@ import boto3
 import pytest
 from botocore.stub import Stubber
 
-from opx.adapters.aws.clients import client
-from opx.adapters.aws.telemetry import CloudWatchLogs, CloudWatchSeries, XRayTraces, filter_expression
 from opx.errors import StoreUnavailableError
 from opx.ports.telemetry import FoundTraces, LogQuery, MetricId, TraceSummary
 from opx.settings import Settings
 from opx.system import bootstrap
 from opx.telemetry.logs import LogQuestion, LogSearch
 from opx.telemetry.rules import TelemetryRules
+from opx_aws.clients import client
+from opx_aws.telemetry import CloudWatchLogs, CloudWatchSeries, XRayTraces, filter_expression
 
 NOW = 1_795_000_000
 GROUP = "/ecs/shop"

@@ -10,14 +10,14 @@ import pytest
 from botocore.exceptions import ClientError
 from botocore.stub import Stubber
 
-from opx.adapters.aws.clients import client
-from opx.adapters.aws.pictures import MAX_PAGE_BYTES, BedrockImageDescriber, TextractOcr
 from opx.adapters.json_chat import INSTRUCTIONS, MAX_DESCRIPTION_TOKENS, question
 from opx.adapters.openai_chat import OpenAiImageDescriber
 from opx.errors import StoreUnavailableError, UnparsableDocumentError
 from opx.ports.models import ParsingTools
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_aws.clients import client
+from opx_aws.pictures import MAX_PAGE_BYTES, BedrockImageDescriber, TextractOcr
 
 MODEL = "eu.amazon.nova-lite-v1:0"
 

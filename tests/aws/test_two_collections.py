@@ -10,14 +10,14 @@ from typing import Any
 import boto3
 import pytest
 
-from opx.adapters.aws.opensearch import opensearch_client
-from opx.adapters.aws.ports import SearchCollection
 from opx.domain.documents import DocumentKey
 from opx.domain.scopes import scope_of_object
 from opx.errors import IncompatibleIndexError, InvalidInputError
 from opx.ingestion.corpus.catalog import Catalog
 from opx.lifecycle.reindex.job import ReindexPhase
 from opx.settings import SECOND_COLLECTION
+from opx_aws.opensearch import opensearch_client
+from opx_aws.ports import SearchCollection
 from opx_testing.entries import EVERYONE
 from opx_testing.fake_time import FakeTime
 from tests.aws.rebuilt_indexes import HOUR, Deployed, a_deployment, connected, first_collection

@@ -150,7 +150,7 @@ def on_dynamodb(nodes: int, edges: int) -> None:
     import boto3
     from moto import mock_aws
 
-    from opx.adapters.aws.table import DynamoTable
+    from opx_aws.table import DynamoTable
     from tests.aws.tables import create_table
 
     with mock_aws():

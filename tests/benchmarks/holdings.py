@@ -14,8 +14,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from opx.adapters.aws.clients import client
-from opx.adapters.aws.table import DynamoTable, to_attributes
 from opx.domain.documents import DocumentKey
 from opx.domain.scopes import Scope
 from opx.ingestion.corpus.catalog import Catalog, document_item
@@ -24,6 +22,8 @@ from opx.lifecycle.holdings import Holdings
 from opx.lifecycle.usage import UsageTally
 from opx.ports import Item
 from opx.ports.tables import DOCUMENTS
+from opx_aws.clients import client
+from opx_aws.table import DynamoTable, to_attributes
 from tests.benchmarks.graph_cpu import VCPUS, a_session, repeating
 from tests.support.builders import a_document
 

@@ -23,9 +23,9 @@ BUDGET_MS = 900.0
 
 FIRST_EVENT = (
     "opx.operations.search",
-    "opx.adapters.aws.opensearch",
-    "opx.adapters.aws.bedrock_embedder",
-    "opx.adapters.aws.table",
+    "opx_aws.opensearch",
+    "opx_aws.bedrock_embedder",
+    "opx_aws.table",
 )
 _PROGRAM = """
 import importlib, sys, time

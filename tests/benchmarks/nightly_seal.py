@@ -18,13 +18,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from opx.adapters.aws.table import from_attributes, to_attributes
 from opx.domain.provenance import Channel, ChannelKind, Provenance
 from opx.ingestion.corpus.catalog import PROVENANCE, document_from_item
 from opx.ports import Item
 from opx.ports.tables import DOCUMENTS, KEYS, LIFECYCLE
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_aws.table import from_attributes, to_attributes
 from tests.benchmarks.holdings import an_item
 
 SLICE_SECONDS = 660

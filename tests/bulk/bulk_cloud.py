@@ -14,8 +14,6 @@ import boto3
 import pytest
 
 from lambdas.bulk_stage.handler import make_handler
-from opx.adapters.aws.executions import StateMachineRunner
-from opx.adapters.aws.ports import OpenSearchIndexes
 from opx.domain.queries import QueryConfig
 from opx.domain.record import replace
 from opx.lifecycle.bulk import ingesting
@@ -26,6 +24,8 @@ from opx.operations.system import System
 from opx.ports.tables import FAILURES
 from opx.settings import FIRST_COLLECTION
 from opx.system import bootstrap
+from opx_aws.executions import StateMachineRunner
+from opx_aws.ports import OpenSearchIndexes
 from opx_testing.fake_time import FakeTime
 from tests.aws.cloud import BUCKET, INDEX, Cloud, a_cloud
 from tests.aws.rebuilt_indexes import _titan, first_collection
@@ -119,7 +119,7 @@ def a_bulk_cloud(
         machine = stack.enter_context(a_state_machine(aws, definition, functions, clock))
         settings = {"bulk_state_machine": machine.arn, "bulk_batch_role": ROLE, "bulk_children": children}
         clients = {"bedrock": aws.client("bedrock", endpoint_url=batches.endpoint), "stepfunctions": machine.client}
-        given = ports_of(cloud.services)._aws
+        given = ports_of(cloud.services).given["aws"]
         system = bootstrap(
             replace(cloud.services.settings, **settings),
             clock=clock.clock,

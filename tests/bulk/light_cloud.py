@@ -18,11 +18,6 @@ import boto3
 import pytest
 
 from lambdas.bulk_stage.handler import make_handler
-from opx.adapters.aws.batch_embedder import BedrockBatchEmbedder
-from opx.adapters.aws.bedrock_embedder import BedrockEmbedder
-from opx.adapters.aws.executions import StateMachineRunner
-from opx.adapters.aws.opensearch import ensure_index, opensearch_client
-from opx.adapters.aws.ports import OpenSearchIndexes, SearchCollection
 from opx.adapters.embedded.home import HomeDatabases, HomeTables
 from opx.lifecycle.bulk import ingesting
 from opx.lifecycle.bulk.applying import apply_objects
@@ -32,6 +27,11 @@ from opx.ports.bulk import BatchLimits
 from opx.ports.tables import FAILURES
 from opx.settings import FIRST_COLLECTION, Settings
 from opx.system import bootstrap
+from opx_aws.batch_embedder import BedrockBatchEmbedder
+from opx_aws.bedrock_embedder import BedrockEmbedder
+from opx_aws.executions import StateMachineRunner
+from opx_aws.opensearch import ensure_index, opensearch_client
+from opx_aws.ports import OpenSearchIndexes, SearchCollection
 from opx_testing.fake_time import FakeTime
 from tests.aws.cloud import BUCKET, INDEX
 from tests.bulk.bulk_cloud import ROLE, BulkCloud

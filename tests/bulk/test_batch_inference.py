@@ -9,10 +9,10 @@ from typing import Any
 import boto3
 import pytest
 
-from opx.adapters.aws.batch_embedder import BedrockBatchEmbedder
-from opx.adapters.aws.bedrock_embedder import BedrockEmbedder
 from opx.errors import EmbeddingError, InvalidInputError, ThrottledError
 from opx.ports.bulk import BatchLimits, BatchPhase
+from opx_aws.batch_embedder import BedrockBatchEmbedder
+from opx_aws.bedrock_embedder import BedrockEmbedder
 from tests.bulk.bulk_cloud import ROLE, BulkCloud
 from tests.doubles.batch_inference import BatchInferenceDouble
 

@@ -9,10 +9,10 @@ from typing import Any
 import boto3
 from botocore.config import Config
 
-from opx.adapters.aws.bedrock_chat import BedrockChatService
 from opx.adapters.connections import Connections
 from opx.adapters.json_chat import JsonChat
 from opx.adapters.openai_chat import OpenAiChatService
+from opx_aws.bedrock_chat import BedrockChatService
 from opx_testing.fake_time import FakeTime
 from tests.contract.chat_model_contract import Talk
 from tests.doubles.bedrock import THROTTLED, a_failure

@@ -14,20 +14,20 @@ import boto3
 import pytest
 from botocore.config import Config
 
-from opx.adapters.aws.bedrock_knowledge_base import BedrockKnowledgeBase
-from opx.adapters.aws.knowledge_base_objects import (
-    CLOCK_SKEW_SECONDS,
-    SIDECAR_SUFFIX,
-    KnowledgeBaseCopies,
-    KnowledgeBaseSync,
-    document_folder,
-)
 from opx.adapters.embedded.object_store import FolderObjectStore
 from opx.domain.documents import DocumentKey
 from opx.domain.scopes import Scope, scope_of_object
 from opx.errors import IndexUnavailableError, StoreUnavailableError
 from opx.ingestion.states import requested_since, sync_batch, sync_request
 from opx.ports import CopyChange, IndexEntry, SearchFilter, SearchRequest
+from opx_aws.bedrock_knowledge_base import BedrockKnowledgeBase
+from opx_aws.knowledge_base_objects import (
+    CLOCK_SKEW_SECONDS,
+    SIDECAR_SUFFIX,
+    KnowledgeBaseCopies,
+    KnowledgeBaseSync,
+    document_folder,
+)
 from opx_testing.entries import EVERYONE, an_entry, any_vector
 from opx_testing.fake_time import FakeTime
 from opx_testing.search_engine import Put, SearchEngineContract, found, ids, search

@@ -11,7 +11,6 @@ from typing import Any
 import boto3
 import pytest
 
-from opx.adapters.aws.table import DynamoTable
 from opx.adapters.embedded.database import open_database
 from opx.adapters.embedded.search_index import EmbeddedIndex
 from opx.adapters.embedded.table import SqliteTable
@@ -20,6 +19,7 @@ from opx.ingestion.corpus.version import _KEYS, SETTLING_SECONDS, CorpusCount, C
 from opx.ingestion.indexing.editions import IndexGeneration
 from opx.ports import DocumentChange
 from opx.ports.tables import DOCUMENTS, SHARDS
+from opx_aws.table import DynamoTable
 from opx_testing.entries import VECTOR_DIMENSION, a_change, an_entry
 from opx_testing.fake_time import FakeTime
 from tests.aws.tables import create_table

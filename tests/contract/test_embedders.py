@@ -16,8 +16,6 @@ import boto3
 import pytest
 from botocore.config import Config
 
-from opx.adapters.aws.bedrock_embedder import BedrockEmbedder
-from opx.adapters.aws.vendor_errors import Backoff
 from opx.adapters.embedded.database import Database
 from opx.adapters.embedded.table import SqliteTable
 from opx.errors import EmbeddingError, InvalidInputError, StoreUnavailableError, ThrottledError
@@ -25,6 +23,8 @@ from opx.ingestion.indexing.embedding_cache import KEPT_AT_ONCE, CachedEmbedder
 from opx.ports import Embedder, Item, Vector, Vectors, tables
 from opx.ports.search import TEXTS_A_STEP
 from opx.runtime.speed_limit import MARGIN, Quota, SpeedLimit
+from opx_aws.bedrock_embedder import BedrockEmbedder
+from opx_aws.vendor_errors import Backoff
 from opx_testing.embedder import DISK, TEA, EmbedderContract
 from opx_testing.fake_time import FakeTime
 from tests.doubles.bedrock import MAX_TITAN_CHARACTERS, MAX_TITAN_TOKENS, THROTTLED, BedrockDouble, a_failure

@@ -10,10 +10,10 @@ from typing import Any
 import boto3
 import pytest
 
-from opx.adapters.aws.table import DynamoTable
 from opx.adapters.embedded.database import open_database
 from opx.adapters.embedded.table import SqliteTable
 from opx.ports.tables import GRAPH
+from opx_aws.table import DynamoTable
 from opx_testing.fake_time import FakeTime
 from tests.aws.tables import create_table
 from tests.contract.graph_contract import GraphContract, names, store

@@ -9,11 +9,11 @@ from typing import Any
 import boto3
 import pytest
 
-from opx.adapters.aws.ports import DynamoTables, FunctionWorkQueue, S3Storage
-from opx.adapters.aws.queue import SqsQueue
 from opx.adapters.embedded.home import FolderStorage, HomeDatabases, HomeTables, HomeWorkQueue
 from opx.errors import ReindexBusyError, SourceBusyError
 from opx.ports.tables import DOCUMENTS, PROJECTS
+from opx_aws.ports import DynamoTables, FunctionWorkQueue, S3Storage
+from opx_aws.queue import SqsQueue
 from opx_testing.fake_time import FakeTime
 from tests.aws.tables import create_table
 from tests.contract.installation_contracts import StorageContract, TablesContract, WorkQueueContract

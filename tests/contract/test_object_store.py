@@ -7,8 +7,8 @@ from pathlib import Path
 import boto3
 import pytest
 
-from opx.adapters.aws.object_store import S3ObjectStore
 from opx.adapters.embedded.object_store import FolderObjectStore
+from opx_aws.object_store import S3ObjectStore
 from opx_testing.object_store import ObjectStoreContract
 from tests.doubles.memory_bucket import MemoryObjects
 

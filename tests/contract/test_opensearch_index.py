@@ -10,13 +10,13 @@ import boto3
 import pytest
 from opensearchpy import NotFoundError, OpenSearch, RequestError, Urllib3AWSV4SignerAuth
 
-from opx.adapters.aws.opensearch import OpenSearchIndex, serverless_client
-from opx.adapters.aws.opensearch_bulk import BulkLimits
-from opx.adapters.aws.opensearch_schema import SOURCE_FIELDS, index_body
 from opx.domain.scopes import Scope
 from opx.errors import IndexUnavailableError, InvalidInputError
 from opx.ports import DocumentChange, IndexEntry, SearchFilter, SearchIndex, SearchRequest
 from opx.text.fields import LEXICAL_FIELDS
+from opx_aws.opensearch import OpenSearchIndex, serverless_client
+from opx_aws.opensearch_bulk import BulkLimits
+from opx_aws.opensearch_schema import SOURCE_FIELDS, index_body
 from opx_testing.entries import EVERYONE, a_change, a_removal, a_unit_vector, an_entry, any_vector
 from opx_testing.search_index import SearchIndexContract
 from opx_testing.searches import fill, ids_of, lexical, lexical_ids, nearness_of_mean, vector_ids

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from opx.adapters.aws.opensearch import OpenSearchIndex, ensure_index
-from opx.adapters.aws.opensearch_schema import VECTOR_FIELD, index_body
 from opx.adapters.embedded.object_store import FolderObjectStore
 from opx.errors import IncompatibleIndexError, IndexUnavailableError
 from opx.ingestion.indexing.book import Edition
 from opx.settings import Settings
 from opx.system import bootstrap
 from opx.text.fields import LEXICAL_FIELDS
+from opx_aws.opensearch import OpenSearchIndex, ensure_index
+from opx_aws.opensearch_schema import VECTOR_FIELD, index_body
 from opx_testing.entries import an_entry
 from opx_testing.fake_time import FakeTime
 from opx_testing.searches import fill

@@ -9,9 +9,9 @@ from typing import Any
 import boto3
 import pytest
 
-from opx.adapters.aws.queue import SqsQueue
 from opx.adapters.embedded.database import open_database
 from opx.adapters.embedded.table import SqliteQueue
+from opx_aws.queue import SqsQueue
 from opx_testing.fake_time import FakeTime
 from opx_testing.queue import QueueContract
 from tests.doubles.one_call_at_a_time import OneCallAtATime

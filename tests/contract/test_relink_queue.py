@@ -9,13 +9,13 @@ from typing import Any
 import boto3
 import pytest
 
-from opx.adapters.aws.table import DynamoTable
 from opx.adapters.embedded.database import open_database
 from opx.adapters.embedded.table import SqliteTable
 from opx.domain.scopes import Scope
 from opx.graph.relink_queue import NAMES_A_ROW, PARTITION, RelinkQueue
 from opx.ports import Item, Table
 from opx.ports.tables import GRAPH
+from opx_aws.table import DynamoTable
 from opx_testing.fake_time import FakeTime
 from tests.aws.tables import create_table
 from tests.support.graph_things import an_origin

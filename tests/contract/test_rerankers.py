@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from opx.adapters.aws.bedrock_reranker import BedrockReranker
 from opx.domain.queries import ReaderVerdict
 from opx.errors import ModelError
 from opx.ports.models import MAX_CANDIDATES, MAX_CHARACTERS, MAX_TITLE_CHARACTERS, Candidate, CandidateReading, Reranker
 from opx.retrieval.models import INSTRUCTIONS, BudgetedReranker, CallBudget, ChatReranker
+from opx_aws.bedrock_reranker import BedrockReranker
 from tests.contract.chat_model_contract import HOSTILE, Talk
 from tests.contract.models import aws_client
 from tests.contract.reranker_contract import DISK, LOGS, QUESTION, SECONDS, TEA, RerankerContract, judged

@@ -9,11 +9,11 @@ from typing import Any
 import boto3
 import pytest
 
-from opx.adapters.aws.clients import client as deployed_client
-from opx.adapters.aws.table import DynamoTable, to_attributes
 from opx.adapters.embedded.database import open_database
 from opx.adapters.embedded.table import SqliteTable
 from opx.ports.tables import SHARDS
+from opx_aws.clients import client as deployed_client
+from opx_aws.table import DynamoTable, to_attributes
 from opx_testing.fake_time import FakeTime
 from opx_testing.table import TableContract
 from opx_testing.table_query import QueryContract

@@ -17,10 +17,10 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from opx.adapters.aws.opensearch import OpenSearchIndex
 from opx.domain.queries import SearchMode
 from opx.ports import Vector
 from opx.runtime.metrics import Metric
+from opx_aws.opensearch import OpenSearchIndex
 from tests.benchmarks.search_speed import CHUNKS_A_DOCUMENT, Corpus, percentile
 from tests.deployment.assemblies import restrict
 from tests.deployment.cdk import Cdk

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import boto3
 from opensearchpy import OpenSearch
 
-from opx.adapters.aws.opensearch import opensearch_client
+from opx_aws.opensearch import opensearch_client
 from tests.deployment.emulator import REGION
 
 

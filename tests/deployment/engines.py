@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
-from opx.adapters.aws.bedrock_embedder import DEFAULT_MODEL
-from opx.adapters.aws.opensearch import ensure_index
 from opx.settings import Settings
+from opx_aws.bedrock_embedder import DEFAULT_MODEL
+from opx_aws.opensearch import ensure_index
 from tests.deployment.clients import engine_client
 from tests.doubles.http_double import Response
 from tests.doubles.opensearch import OpenSearchDouble

@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 from infra.configuration import Deployment
 from infra.constructs.use_case_function import LIVE
 from infra.names import Names
-from opx.adapters.aws.opensearch import OpenSearchIndex
 from opx.domain.documents import DocumentKey
 from opx.domain.scopes import scope_of_object
 from opx.errors import IndexUnavailableError
@@ -22,6 +21,7 @@ from opx.operations.system import System
 from opx.ports.tables import ALL_TABLES, TableSpec
 from opx.settings import Settings, env_name
 from opx.system import bootstrap
+from opx_aws.opensearch import OpenSearchIndex
 from tests.deployment.clients import engine_client
 from tests.deployment.emulator import ACCOUNT, REGION, Emulator
 from tests.deployment.engines import INDEX, Engine

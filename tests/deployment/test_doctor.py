@@ -7,9 +7,9 @@ import re
 
 import pytest
 
-from opx.adapters.aws.deployed_api import AwsAccount
-from opx.adapters.aws.operator import DeployedSystem
 from opx.errors import OpxError
+from opx_aws.deployed_api import AwsAccount
+from opx_aws.operator import DeployedSystem
 from tests.deployment.cdk import Made
 from tests.deployment.emulator import REGION
 from tests.deployment.environments import ENVIRONMENT

@@ -12,12 +12,6 @@ from typing import Any
 
 import boto3
 
-from opx.adapters.aws.object_store import S3ObjectStore
-from opx.adapters.aws.opensearch import OpenSearchIndex, ensure_index, opensearch_client
-from opx.adapters.aws.opensearch_bulk import BulkLimits
-from opx.adapters.aws.opensearch_schema import CLASSIC_ENGINE
-from opx.adapters.aws.ports import FunctionWorkQueue
-from opx.adapters.aws.queue import SqsQueue
 from opx.adapters.embedded.object_store import FolderObjectStore
 from opx.domain.documents import DocumentChunk, DocumentKey, KnowledgeDocument
 from opx.domain.results import IndexedChunk
@@ -34,6 +28,12 @@ from opx.ports import Embedder, ObjectStore, SearchFilter, SearchRequest
 from opx.ports.tables import ALL_TABLES, DOCUMENTS, ENTRIES, KEYS
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_aws.object_store import S3ObjectStore
+from opx_aws.opensearch import OpenSearchIndex, ensure_index, opensearch_client
+from opx_aws.opensearch_bulk import BulkLimits
+from opx_aws.opensearch_schema import CLASSIC_ENGINE
+from opx_aws.ports import FunctionWorkQueue
+from opx_aws.queue import SqsQueue
 from opx_testing.fake_time import FakeTime
 from tests.aws.tables import create_tables
 from tests.doubles.opensearch import OpenSearchDouble

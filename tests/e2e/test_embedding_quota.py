@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
-from opx.adapters.aws.bedrock_embedder import BedrockEmbedder
 from opx.adapters.embedded.database import Database
 from opx.adapters.embedded.table import SqliteTable
 from opx.errors import EmbeddingError, ThrottledError
 from opx.ingestion.indexing.query_vectors import CachedQueries
 from opx.ports.tables import EMBEDDINGS
 from opx.runtime.speed_limit import Quota, SpeedLimit
+from opx_aws.bedrock_embedder import BedrockEmbedder
 from tests.doubles.model_quota import DIMENSION, QuotaDouble
 from tests.doubles.virtual_time import VirtualTime
 from tests.support.quota_simulation import CHUNKS, TITAN, Load, limited, simulate

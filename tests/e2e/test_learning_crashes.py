@@ -9,8 +9,8 @@ from typing import Any
 import boto3
 import pytest
 
-from opx.adapters.aws.table import DynamoTable
 from opx.ports.tables import OUTCOMES, PATTERNS, PROJECTS, STAGING
+from opx_aws.table import DynamoTable
 from opx_testing.fake_time import FakeTime
 from tests.aws.tables import create_table
 from tests.support.captures import capture_gate_approval

@@ -12,7 +12,6 @@ import pytest
 from botocore.config import Config
 
 from lambdas.sync_knowledge_base.handler import make_handler
-from opx.adapters.aws.queue import SqsQueue
 from opx.domain.queries import QueryConfig
 from opx.domain.record import replace
 from opx.domain.results import Answer, RetrievalResult
@@ -22,6 +21,7 @@ from opx.ingestion.events import Result
 from opx.ports import CopyChange, SearchFilter, SearchRequest
 from opx.retrieval.citations import citation
 from opx.system import bootstrap
+from opx_aws.queue import SqsQueue
 from tests.doubles.bedrock import THROTTLED
 from tests.doubles.bedrock_knowledge_base import DATA_SOURCE_ID, KNOWLEDGE_BASE_ID, KnowledgeBaseDouble
 from tests.e2e.systems import SystemUnderTest, a_system, created, key_of, with_leases
@@ -46,7 +46,7 @@ class Managed:
         self.double = double
         self.queue = queue
         services = system.services
-        others = ports_of(services)._aws
+        others = ports_of(services).given["aws"]
 
         def client(service: str, **options: Any) -> Any:
             if service.startswith("bedrock-agent"):
@@ -254,7 +254,7 @@ class TestChanges:
         parts = {name: getattr(services, name) for name in ("store", "work", "index")}
         parts["embedder"] = services.indexing.embedder
         settings = replace(services.settings, sync_queue_url="")
-        before = bootstrap(settings, clock=services.clock, aws=ports_of(services)._aws, **parts)
+        before = bootstrap(settings, clock=services.clock, aws=ports_of(services).given["aws"], **parts)
         managed.system.put_silently(DISK, DISK_TEXT)
         assert before.ingestion.worker.process([(created(DISK, 1), 1)])[0].result is Result.INGESTED
         assert managed.copies() == []

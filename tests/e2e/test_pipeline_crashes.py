@@ -12,10 +12,6 @@ from typing import Any
 import boto3
 import pytest
 
-from opx.adapters.aws.object_store import S3ObjectStore
-from opx.adapters.aws.opensearch import OpenSearchIndex, ensure_index, opensearch_client
-from opx.adapters.aws.opensearch_bulk import BulkLimits
-from opx.adapters.aws.opensearch_schema import CLASSIC_ENGINE
 from opx.adapters.embedded.database import open_database
 from opx.adapters.embedded.object_store import FolderObjectStore
 from opx.adapters.embedded.table import SqliteTable
@@ -26,6 +22,10 @@ from opx.ports import SearchRequest
 from opx.retrieval.query_language import parse_query
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_aws.object_store import S3ObjectStore
+from opx_aws.opensearch import OpenSearchIndex, ensure_index, opensearch_client
+from opx_aws.opensearch_bulk import BulkLimits
+from opx_aws.opensearch_schema import CLASSIC_ENGINE
 from opx_testing.fake_time import FakeTime
 from tests.doubles.opensearch import OpenSearchDouble
 from tests.e2e.systems import EVERYTHING, SystemUnderTest, an_account, chunk_key, created, key_of, outline_key

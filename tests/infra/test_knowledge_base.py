@@ -11,8 +11,8 @@ from syrupy.assertion import SnapshotAssertion
 from infra.configuration import ContextError
 from infra.constructs.layer_contents import ROOT
 from infra.constructs.managed_index import managed_schema
-from opx.adapters.aws.knowledge_base_objects import CHUNK_ATTRIBUTE, DAY_ATTRIBUTE, FILTER_ATTRIBUTES, LIST_ATTRIBUTES
 from opx.settings import Settings, env_name
+from opx_aws.knowledge_base_objects import CHUNK_ATTRIBUTE, DAY_ATTRIBUTE, FILTER_ATTRIBUTES, LIST_ATTRIBUTES
 from tests.infra.templates import Assembly, Resource, lint_findings, listed
 from tests.infra.test_application import compact
 from tests.infra.test_ingestion import BUCKET, pairs, rights

@@ -11,11 +11,11 @@ import boto3
 import pytest
 import requests
 
-from opx.adapters.aws.queue import SqsQueue
 from opx.domain.scopes import Scope
 from opx.ingestion.events import parse_event
 from opx.ports.tables import ANNOUNCEMENTS, FAILURES, KEYS, PROJECTS
 from opx.settings import Settings, env_name
+from opx_aws.queue import SqsQueue
 from tests.aws.cloud import BUCKET, a_cloud
 from tests.infra.templates import Assembly, Resource, listed
 from tests.infra.test_ingestion import BUCKET as CORPUS

@@ -23,7 +23,6 @@ from lambdas.record_announcements.handler import make_handler as make_record_han
 from lambdas.report_coverage.handler import make_handler as make_coverage_handler
 from lambdas.roll_up_baselines.handler import make_handler as make_roll_up_handler
 from lambdas.seal_knowledge.handler import make_handler as make_seal_handler
-from opx.adapters.aws.queue import SqsQueue
 from opx.domain.queries import SearchMode
 from opx.domain.record import replace
 from opx.domain.sources import SourceDefinition
@@ -37,6 +36,7 @@ from opx.retrieval.waking import WAKE
 from opx.runtime.deadlines import deadline
 from opx.runtime.knowledge_file import load_knowledge
 from opx.runtime.metrics import NAMESPACE, Metric
+from opx_aws.queue import SqsQueue
 from tests.aws.cloud import BUCKET, Cloud, a_cloud
 from tests.aws.rebuilt_indexes import Runtime
 from tests.aws.test_pull_handler import Guides

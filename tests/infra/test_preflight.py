@@ -15,7 +15,7 @@ from infra.command_line import context_of
 from infra.configuration import Deployment
 from infra.constructs.hybrid_index import index_schema
 from infra.preflight import discovered_context, main, model_access, problems, search_limits
-from opx.adapters.aws.bedrock_embedder import DEFAULT_MODEL
+from opx_aws.bedrock_embedder import DEFAULT_MODEL
 from tests.doubles.aws_account import AwsAccountDouble, RefusedError, answering_client
 
 ACCOUNT = "111122223333"

@@ -10,8 +10,8 @@ import pytest
 
 from infra.configuration import Deployment
 from infra.constructs.hybrid_index import index_schema
-from opx.adapters.aws.bedrock_embedder import DEFAULT_MODEL, MODELS, BedrockEmbedder
-from opx.adapters.aws.opensearch_schema import identity, index_body
+from opx_aws.bedrock_embedder import DEFAULT_MODEL, MODELS, BedrockEmbedder
+from opx_aws.opensearch_schema import identity, index_body
 from tests.infra.templates import Assembly, listed
 
 STATEFUL_IDS = {

@@ -10,9 +10,9 @@ import boto3
 import pytest
 
 from infra.constructs.secret_originals import KEY_CHARACTERS
-from opx.adapters.aws.ports import S3Storage
 from opx.ingestion.originals import OriginalsKey, OriginalsProtection, OriginalState
 from opx.settings import ENCRYPT, Settings
+from opx_aws.ports import S3Storage
 from tests.infra.templates import Assembly, lint_findings, listed
 from tests.infra.test_functions import environment
 from tests.infra.test_ingestion import BUCKET

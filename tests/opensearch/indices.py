@@ -8,9 +8,9 @@ from typing import Any
 
 from opensearchpy import OpenSearch
 
-from opx.adapters.aws.opensearch import OpenSearchIndex
-from opx.adapters.aws.opensearch_schema import VECTOR_FIELD, index_body
 from opx.ports import DocumentChange, HeldDocument, SearchFilter, SearchRequest, SearchResponse
+from opx_aws.opensearch import OpenSearchIndex
+from opx_aws.opensearch_schema import VECTOR_FIELD, index_body
 
 
 @contextmanager

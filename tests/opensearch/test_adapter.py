@@ -9,12 +9,12 @@ import pytest
 from botocore.credentials import Credentials
 from opensearchpy import OpenSearch, TransportError
 
-from opx.adapters.aws.opensearch import OpenSearchIndex, ensure_index, opensearch_client
-from opx.adapters.aws.opensearch_queries import MAX_CLAUSES, MAX_QUERY_TERMS
 from opx.domain.record import replace
 from opx.domain.scopes import Scope
 from opx.errors import IncompatibleIndexError, IndexUnavailableError
 from opx.ports import IndexEntry, SearchFilter, SearchIndex, SearchRequest
+from opx_aws.opensearch import OpenSearchIndex, ensure_index, opensearch_client
+from opx_aws.opensearch_queries import MAX_CLAUSES, MAX_QUERY_TERMS
 from opx_testing.entries import EVERYONE, VECTOR_DIMENSION, a_removal, a_unit_vector, an_entry, any_vector
 from opx_testing.searches import (
     SCORE_TOLERANCE,

@@ -10,13 +10,13 @@ import boto3
 import pytest
 from opensearchpy import OpenSearch
 
-from opx.adapters.aws.opensearch_bulk import BulkLimits
-from opx.adapters.aws.vendor_errors import Backoff
 from opx.ingestion.worker import RetryRules
 from opx.ports import Embedder, SearchFilter, SearchIndex
 from opx.ports.tables import FAILURES
 from opx.retrieval.citations import NOTHING_FOUND
 from opx.runtime.metrics import Metric
+from opx_aws.opensearch_bulk import BulkLimits
+from opx_aws.vendor_errors import Backoff
 from tests.aws.cloud import Cloud, a_cloud
 from tests.opensearch.indices import RefreshedIndex, create_node_index, node_client
 from tests.opensearch.node import LocalNode

@@ -31,7 +31,7 @@ FUNCTIONS = {
         "search",
         (
             "opx.adapters.embedded.words",
-            *("opx.adapters.aws.opensearch", "opx.adapters.aws.bedrock_embedder"),
+            *("opx_aws.opensearch", "opx_aws.bedrock_embedder"),
             *("opx.lifecycle.past.as_of", "opx.lifecycle.versions.differences", "opx.lifecycle.retention.reviews"),
             *("opx.learning.query", "opx.learning.context", "opx.learning.outcome_recording"),
         ),
@@ -46,42 +46,42 @@ FUNCTIONS = {
     "bulk_stage": (
         "ingest",
         (
-            *("opx.lifecycle.bulk.stages", "opx.lifecycle.bulk.calls", "opx.adapters.aws.batch_embedder"),
-            *("opx.ingestion.pipeline", "opx.ingestion.reading", "opx.text.tokenizer", "opx.adapters.aws.opensearch"),
+            *("opx.lifecycle.bulk.stages", "opx.lifecycle.bulk.calls", "opx_aws.batch_embedder"),
+            *("opx.ingestion.pipeline", "opx.ingestion.reading", "opx.text.tokenizer", "opx_aws.opensearch"),
         ),
     ),
     "pull_sources": ("ingest", ("opx.connectors.control", "feedparser", "protego", "defusedxml", "dulwich.client")),
     "manage_knowledge": (
         "manage",
         (
-            *("opx.adapters.aws.opensearch", "opx.adapters.aws.object_store", "opx.text.tokenizer", "python_multipart"),
+            *("opx_aws.opensearch", "opx_aws.object_store", "opx.text.tokenizer", "python_multipart"),
             *("opx.ingestion.pipeline", "opx.connectors.control", "feedparser", "protego", "dulwich.client"),
         ),
     ),
     "receive_webhook": (
         "ingest",
-        ("opx.adapters.aws.secrets", "opx.ingestion.manager", "opx.formats.data.json_mapping", "cryptography.x509"),
+        ("opx_aws.secrets", "opx.ingestion.manager", "opx.formats.data.json_mapping", "cryptography.x509"),
     ),
     "consume_stream": (
         "ingest",
         ("opx.connectors.streams.taking", "opx.ingestion.manager", "opx.formats.data.json_mapping"),
     ),
-    "report_coverage": ("ingest", ("opx.adapters.aws.ports", "opx.adapters.aws.table")),
-    "record_announcements": ("api", ("opx.ingestion.corpus.announcements", "opx.adapters.aws.object_store")),
-    "identify_callers": ("api", ("opx.adapters.aws.secrets", "opx.adapters.aws.clients")),
-    "create_index": ("api", ("opx.adapters.aws.index_resource",)),
+    "report_coverage": ("ingest", ("opx_aws.ports", "opx_aws.table")),
+    "record_announcements": ("api", ("opx.ingestion.corpus.announcements", "opx_aws.object_store")),
+    "identify_callers": ("api", ("opx_aws.secrets", "opx_aws.clients")),
+    "create_index": ("api", ("opx_aws.index_resource",)),
     "query_operations": (
         "api",
-        ("opx.adapters.aws.ports", "opx.adapters.aws.telemetry", "opx.telemetry.baselines.store"),
+        ("opx_aws.ports", "opx_aws.telemetry", "opx.telemetry.baselines.store"),
     ),
     "roll_up_baselines": (
         "api",
-        ("opx.adapters.aws.telemetry", "opx.adapters.aws.table", "opx.telemetry.baselines.definitions"),
+        ("opx_aws.telemetry", "opx_aws.table", "opx.telemetry.baselines.definitions"),
     ),
     "learn_from_work": (
         "api",
         (
-            *("opx.adapters.aws.opensearch", "opx.learning.capture", "opx.learning.query", "opx.learning.context"),
+            *("opx_aws.opensearch", "opx.learning.capture", "opx.learning.query", "opx.learning.context"),
             "opx.learning.outcome_recording",
         ),
     ),
@@ -92,25 +92,25 @@ FUNCTIONS = {
     "process_checkpoint": ("ingest", ("opx.learning.checkpoints", "opx.learning.matching", "opx.ingestion.manager")),
     "prune_knowledge": (
         "ingest",
-        ("opx.lifecycle.retention.pruning", "opx.lifecycle.retention.removal", "opx.adapters.aws.opensearch"),
+        ("opx.lifecycle.retention.pruning", "opx.lifecycle.retention.removal", "opx_aws.opensearch"),
     ),
     "seal_knowledge": (
         "ingest",
         (
             "opx.lifecycle.seal.daily",
             "opx.lifecycle.seal.signing",
-            "opx.adapters.aws.table",
-            "opx.adapters.aws.secrets",
+            "opx_aws.table",
+            "opx_aws.secrets",
         ),
     ),
     "rebuild_index": (
         "ingest",
         (
             *("opx.lifecycle.reindex.reindexing", "opx.lifecycle.warm_words", "opx.adapters.embedded.words"),
-            *("opx.adapters.aws.opensearch", "opx.adapters.aws.bedrock_embedder"),
+            *("opx_aws.opensearch", "opx_aws.bedrock_embedder"),
         ),
     ),
-    "sync_knowledge_base": ("api", ("opx.adapters.aws.ports", "opx.adapters.aws.knowledge_base_objects")),
+    "sync_knowledge_base": ("api", ("opx_aws.ports", "opx_aws.knowledge_base_objects")),
 }
 """By use case: its dependency layer, and the modules that its first event loads in addition to the handler."""
 

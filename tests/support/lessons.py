@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from opx.adapters.aws.ports import DynamoTables
 from opx.adapters.embedded.database import open_database
 from opx.adapters.embedded.object_store import FolderObjectStore
 from opx.adapters.embedded.search_index import EmbeddedIndex
@@ -21,6 +20,7 @@ from opx.ports import Embedder
 from opx.ports.tables import TableSpec
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_aws.ports import DynamoTables
 from opx_testing.fake_time import FakeTime
 from tests.support.captures import capture_failure_solution
 from tests.support.fakes import WordsEmbedder

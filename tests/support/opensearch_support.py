@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from botocore.credentials import Credentials
 from opensearchpy import OpenSearch
 
-from opx.adapters.aws.opensearch import OpenSearchIndex, ensure_index, opensearch_client
-from opx.adapters.aws.opensearch_bulk import BulkLimits
-from opx.adapters.aws.opensearch_schema import CLASSIC_ENGINE
-from opx.adapters.aws.vendor_errors import Backoff
+from opx_aws.opensearch import OpenSearchIndex, ensure_index, opensearch_client
+from opx_aws.opensearch_bulk import BulkLimits
+from opx_aws.opensearch_schema import CLASSIC_ENGINE
+from opx_aws.vendor_errors import Backoff
 from opx_testing.entries import VECTOR_DIMENSION
 from tests.doubles.opensearch import OpenSearchDouble
 

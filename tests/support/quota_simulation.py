@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from opx.adapters.aws.bedrock_embedder import BedrockEmbedder
 from opx.adapters.embedded.object_store import FolderObjectStore
 from opx.ingestion.corpus.catalog import Catalog
 from opx.ingestion.corpus.claims import current_id
@@ -31,6 +30,7 @@ from opx.runtime.metrics import unreported
 from opx.runtime.speed_limit import Quota, SpeedLimit
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_aws.bedrock_embedder import BedrockEmbedder
 from tests.doubles.model_quota import DIMENSION, QuotaDouble
 from tests.doubles.virtual_time import VirtualTime
 

@@ -132,7 +132,7 @@ def broken(rule_holds: list[Import]) -> list[str]:
 
 
 def test_the_imports_are_found() -> None:
-    assert {"opx.domain.ids", "opx.system", "opx.adapters.aws.table", "opx.edges.cli.main"} <= set(FILES)
+    assert {"opx.domain.ids", "opx.system", "opx_aws.table", "opx.edges.cli.main"} <= set(FILES)
     assert any(module.startswith("lambdas.") for module in FILES)
     assert len(all_imports()) > 500
 
@@ -162,16 +162,16 @@ def test_ports_and_tables_know_only_the_domain() -> None:
 
 
 def test_aws_libraries_are_imported_only_by_the_aws_adapters() -> None:
-    allowed = ("opx.adapters.aws", "opx.runtime", "lambdas")
+    allowed = ("opx_aws", "opx.runtime", "lambdas")
     vendors = [found for found in all_imports() if found.of(*VENDORS)]
     assert not broken([found for found in vendors if not _within(found.module, *allowed)])
     clients = [found for found in vendors if not found.of("aws_lambda_powertools")]
-    assert not broken([found for found in clients if not _within(found.module, "opx.adapters.aws")])
+    assert not broken([found for found in clients if not _within(found.module, "opx_aws")])
 
 
 def test_clients_of_aws_are_made_in_one_module_which_has_their_retries_and_time_limits() -> None:
     making = {module for module, file in FILES.items() if any(map(_makes_a_client, _nodes(file)))}
-    assert making == {"opx.adapters.aws.clients"}
+    assert making == {"opx_aws.clients"}
 
 
 def _makes_a_client(node: ast.AST) -> bool:
@@ -198,13 +198,13 @@ def test_functions_import_adapters_only_where_they_start() -> None:
             if module.startswith("lambdas.")
             for node in _tree(file).body
             for target in _targets(node)
-            if _within(target, "opx.adapters")
+            if _within(target, "opx.adapters", "opx_aws")
         ]
     )
 
 
 def test_the_two_sets_of_adapters_do_not_know_each_other() -> None:
-    for one, other in (("opx.adapters.aws", "opx.adapters.embedded"), ("opx.adapters.embedded", "opx.adapters.aws")):
+    for one, other in (("opx_aws", "opx.adapters.embedded"), ("opx.adapters.embedded", "opx_aws")):
         assert not broken([found for found in all_imports() if _within(found.module, one) and found.of(other)])
 
 

@@ -11,9 +11,9 @@ import pytest
 
 from opx.errors import IncompatibleIndexError, IndexUnavailableError, InvalidInputError
 from opx.ports import SearchIndex
-from tests.contract.search_index_contract import SearchIndexContract
-from tests.support.builders import EVERYONE, an_entry
-from tests.support.index_support import fill, ids_of, lexical_ids
+from opx_testing.entries import EVERYONE, an_entry
+from opx_testing.search_index import SearchIndexContract
+from opx_testing.searches import fill, ids_of, lexical_ids
 from tests.support.plugin_folders import on_the_path
 
 if TYPE_CHECKING:

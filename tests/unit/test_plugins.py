@@ -88,7 +88,7 @@ def test_an_index_adapter_is_chosen_by_the_scheme_of_its_address(tmp_path: Path)
         assert ports_of(system).indexes == f"indexes at notes://host/x of {tmp_path}"  # type: ignore[comparison-overlap]
 
 
-@pytest.mark.parametrize("scheme", ["notes", "no.such", ""])
+@pytest.mark.parametrize("scheme", ["notes", "no.such", "", "aws", "s3", "bedrock"])
 def test_an_unknown_scheme_is_refused_with_the_choices(scheme: str) -> None:
     with pytest.raises(InvalidInputError, match="OPX_INDEX must be 'folder' or 'opensearch://HOST:PORT/NAME'"):
         Settings(index=f"{scheme}://host/x")

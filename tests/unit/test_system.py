@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-from opx.adapters.aws.ports import DynamoTables, FunctionWorkQueue, OpenSearchIndexes, S3Storage
-from opx.adapters.aws.secrets import ManagedSecrets
 from opx.adapters.embedded.home import FolderStorage, HomeIndexes, HomeTables, HomeWorkQueue
 from opx.adapters.embedded.secrets import FileSecrets
 from opx.domain.queries import QueryConfig
@@ -18,6 +16,9 @@ from opx.operations.system import System
 from opx.ports.tables import PROJECTS
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_aws.ports import DynamoTables, FunctionWorkQueue, OpenSearchIndexes, S3Storage
+from opx_aws.secrets import ManagedSecrets
+from tests.support.builders import ports_of
 from tests.support.fakes import WordsEmbedder
 
 QUEUE = "https://sqs.eu-central-1.amazonaws.com/123456789012/ingest"
@@ -62,6 +63,11 @@ def test_each_port_is_chosen_by_its_own_address(tmp_path: Path) -> None:
     assert isinstance(system.indexing.embedder, CachedQueries)
     assert system.indexing.embedder.model_id == "amazon.titan-embed-text-v2:0/1024"
     assert isinstance(system.ports.secrets, ManagedSecrets)
+
+
+def test_the_ports_of_a_vendor_are_made_once_for_all_schemes(tmp_path: Path) -> None:
+    ports = ports_of(a_system(tmp_path, backend="aws"))
+    assert len({ports._vendor(name) for name in ("aws", "aoss", "bedrock", "dynamodb", "s3", "secretsmanager")}) == 1
 
 
 def test_a_deployment_has_the_collection_of_its_settings_first_and_the_other_one_if_it_is_there(tmp_path: Path) -> None:

@@ -21,12 +21,12 @@ from botocore.validate import ParamValidator
 from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from opx.adapters.aws.deployed_api import AwsAccount
-from opx.adapters.aws.operator import DeployedSystem
 from opx.errors import NotApplicableError
 from opx.operations import load
 from opx.operations.grants import ForAll
 from opx.operations.system import System
+from opx_aws.deployed_api import AwsAccount
+from opx_aws.operator import DeployedSystem
 from tests.doubles.agentcore_gateway import PublicEndpoints
 from tests.unit.edges.test_gateway_callers import AUDIENCE, GLOBEX, REPORT, SEARCH, VAULT, a_gateway
 from tests.unit.edges.test_gateway_callers import corpus as corpus

@@ -11,10 +11,10 @@ import pytest
 from botocore.exceptions import ClientError, SSOTokenLoadError, UnauthorizedSSOTokenError
 from moto import mock_aws
 
-from opx.adapters.aws.deployed_api import AwsAccount
 from opx.errors import AccessDeniedError, InvalidInputError, OpxError
 from opx.settings import Settings
 from opx.system import connect
+from opx_aws.deployed_api import AwsAccount
 from tests.doubles.api_gateway import KEY_ID, REGION, SECRET, is_signed
 from tests.doubles.http_double import Request
 from tests.support.remote_support import aws_credentials
@@ -182,7 +182,7 @@ def test_the_region_of_the_address_counts_more_than_the_profiles() -> None:
 
 
 def test_a_token_and_an_address_need_nothing_of_aws(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("opx.adapters.aws.deployed_api.AwsAccount", None)
+    monkeypatch.setattr("opx_aws.deployed_api.AwsAccount", None)
     remote = connect(Settings(api_url="https://knowledge.example.com", api_token="x"))
     assert remote.endpoint == "https://knowledge.example.com"
     remote.close()

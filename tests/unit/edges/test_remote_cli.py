@@ -316,9 +316,7 @@ def test_a_folder_needs_nothing_of_aws_nor_of_http(tmp_path: Path) -> None:
     code = LISTED
     loaded = modules_after(code, "--home", str(opx.home), "list")
     assert "opx.edges.calling" in loaded
-    assert not {
-        name for name in loaded if name.startswith(("boto", "urllib3", "opx.adapters.connections", "opx.adapters.aws"))
-    }
+    assert not {name for name in loaded if name.startswith(("boto", "urllib3", "opx.adapters.connections", "opx_aws"))}
 
 
 ASK = """
@@ -331,5 +329,5 @@ assert run(sys.argv[1:], Launch(bootstrap, connect)) == 2
 
 def test_a_deployed_system_needs_no_engine_on_this_machine() -> None:
     loaded = modules_after(ASK, "--api", "https://127.0.0.1:9", "search", "disk")
-    assert "opx.adapters.aws.deployed_api" in loaded
+    assert "opx_aws.deployed_api" in loaded
     assert not {name for name in loaded if name.startswith(("tantivy", "onnxruntime", "tiktoken", "sqlite3", "rich"))}

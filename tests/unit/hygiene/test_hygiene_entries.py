@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from opx.adapters.aws import knowledge_base_objects, opensearch_schema
 from opx.adapters.embedded.segments import SegmentFacts, SegmentRow, entry_line, indexed_chunk
 from opx.domain.results import IndexedChunk
+from opx_aws import knowledge_base_objects, opensearch_schema
 from opx_testing.entries import an_entry
 
 FLAGGED = an_entry("disk full", flags=("suspected_instruction",), fingerprint="00ff00ff00ff00ff")

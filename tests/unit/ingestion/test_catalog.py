@@ -10,7 +10,6 @@ from typing import Any
 import boto3
 import pytest
 
-from opx.adapters.aws.table import DynamoTable
 from opx.adapters.embedded.database import Database, open_database
 from opx.adapters.embedded.table import SqliteTable
 from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument
@@ -25,6 +24,7 @@ from opx.ingestion.events import ObjectEvent
 from opx.ports import Table
 from opx.ports.tables import CALENDAR, DOCUMENTS, ENTRIES, KEYS
 from opx.runtime.knowledge_file import load_knowledge
+from opx_aws.table import DynamoTable
 from opx_testing.fake_time import FakeTime
 from tests.aws.tables import create_tables
 from tests.support.builders import a_version, changed

@@ -10,7 +10,6 @@ from typing import Any
 import boto3
 import pytest
 
-from opx.adapters.aws.table import DynamoTable
 from opx.adapters.embedded.database import open_database
 from opx.adapters.embedded.table import SqliteTable
 from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument
@@ -19,6 +18,7 @@ from opx.domain.scopes import Scope
 from opx.ingestion.corpus.catalog import Catalog, document_item, tag_items
 from opx.ports import Item, KeyRange, Table
 from opx.ports.tables import DOCUMENTS
+from opx_aws.table import DynamoTable
 from opx_testing.fake_time import FakeTime
 from tests.aws.tables import create_table
 from tests.support.builders import a_version

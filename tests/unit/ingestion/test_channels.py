@@ -8,7 +8,6 @@ from pathlib import Path
 import boto3
 import pytest
 
-from opx.adapters.aws.object_store import S3ObjectStore
 from opx.adapters.embedded.object_store import FolderObjectStore
 from opx.domain.documents import KnowledgeDocument
 from opx.domain.provenance import UNKNOWN_UPLOAD, Channel, ChannelKind
@@ -16,6 +15,7 @@ from opx.errors import KnowledgeConfigError, UnparsableDocumentError
 from opx.ingestion.channels import Arrival, ChannelRules, arrival_of, channel_metadata, read_channel_rules
 from opx.ports import ObjectStore
 from opx.runtime.knowledge_file import load_knowledge
+from opx_aws.object_store import S3ObjectStore
 from tests.unit.ingestion.test_reading import Reading
 
 BLOG, KEY = "documents/web/blogs/x.md", "documents/web/blogs/x.md"

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from opx.adapters.aws.knowledge_base_objects import CHUNK_ATTRIBUTE, chunk_of, sidecar
 from opx.adapters.embedded.database import Database
 from opx.adapters.embedded.table import SqliteTable
 from opx.domain.documents import DocumentChunk, KnowledgeDocument
@@ -29,6 +28,7 @@ from opx.ports import Item
 from opx.ports.models import ChatReply, ChatRequest, read_answer
 from opx.ports.tables import EMBEDDINGS
 from opx.text.fields import analysed_fields, query_terms
+from opx_aws.knowledge_base_objects import CHUNK_ATTRIBUTE, chunk_of, sidecar
 from opx_testing.entries import a_piece, an_entry
 from opx_testing.fake_time import FakeTime
 from tests.doubles.language_model import judged

@@ -8,15 +8,23 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-import opx
 from opx.errors import MissingExtraError
 from opx.runtime.extras import EXTRAS, missing_extra, naming_extras
 
-PACKAGE = Path(opx.__file__).parent
-PROJECT = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+ROOT = Path(__file__).parents[3]
+LAYERS = ROOT / "layers"
+
+
+def declared(folder: Path) -> dict[str, Any]:
+    project: dict[str, Any] = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return project
+
+
+PROJECT = declared(ROOT)
 IMPORT_NAMES = {
     "beautifulsoup4": "bs4",
     "markdown-it-py": "markdown_it",
@@ -41,21 +49,30 @@ NOT_IN_THE_PACKAGE = {
 
 
 def modules_of(requirements: list[str]) -> set[str]:
-    names = [re.split(r"[\[<>=!~;]", one)[0].strip().lower() for one in requirements]
-    return {IMPORT_NAMES.get(name, name.replace("-", "_")) for name in names} - {"opx_knowledge"}
+    """Modules of packages, with those of the extras and of the distributions of this project."""
+    modules = set()
+    for name, extras in (re.findall(r"([\w-]+)(?:\[(.*)\])?", one.lower())[0] for one in requirements):
+        if name == "opx-knowledge":
+            for extra in filter(None, extras.split(",")):
+                modules |= modules_of(PROJECT["optional-dependencies"][extra])
+            continue
+        if name.startswith("opx-"):
+            modules |= modules_of(declared(LAYERS / name)["dependencies"])
+        modules.add(IMPORT_NAMES.get(name, name.replace("-", "_")))
+    return modules
 
 
 def imported() -> set[str]:
-    """Top-level modules that the package imports and that aren't part of Python."""
+    """Top-level modules that the package and the distributions beside it import and that aren't part of Python."""
     found = set()
-    for file in PACKAGE.rglob("*.py"):
+    for file in LAYERS.rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Import):
                 found |= {alias.name.partition(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and not node.level:
                 found.add((node.module or "").partition(".")[0])
     typing_only = {name for name in found if name.startswith("mypy_boto3") or name == "_typeshed"}
-    return found - typing_only - set(sys.stdlib_module_names) - {"opx"}
+    return found - typing_only - set(sys.stdlib_module_names) - {folder.name for folder in LAYERS.glob("*/python/*")}
 
 
 def test_each_imported_module_is_of_a_dependency_or_an_extra() -> None:
@@ -65,12 +82,8 @@ def test_each_imported_module_is_of_a_dependency_or_an_extra() -> None:
 
 @pytest.mark.parametrize("extra", EXTRAS)
 def test_an_extra_installs_its_modules(extra: str) -> None:
-    requirements = PROJECT["optional-dependencies"]
-    installed = modules_of(requirements[extra])
-    if extra == "serve":
-        installed |= modules_of(requirements["mcp"])
     named = set(EXTRAS[extra].split())
-    assert named - installed <= OF_OTHERS
+    assert named - modules_of([f"opx-knowledge[{extra}]"]) <= OF_OTHERS
     assert not named & modules_of(PROJECT["dependencies"])
 
 
@@ -88,25 +101,27 @@ def test_other_errors_stay_as_they_are() -> None:
 
 
 WITHOUT = """
-import importlib.abc, sys
+import importlib.abc, importlib.metadata, sys
 class Without(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path, target=None):
         if name.partition(".")[0] in {modules!r}:
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 sys.meta_path.insert(0, Without())
+installed = importlib.metadata.distributions
+importlib.metadata.distributions = lambda: [one for one in installed() if one.name.replace("-", "_") not in {modules!r}]
 from opx.system import command
 command()
 """
 
 
-def opx_without(extra: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def opx_without(extra: str, folder: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     program = WITHOUT.format(modules=EXTRAS[extra].split())
     return subprocess.run(
-        [sys.executable, "-c", program, "--home", str(folder / "home"), *arguments],
+        [sys.executable, "-c", program, *arguments],
         capture_output=True,
         text=True,
         cwd=folder,
-        env={"PATH": "", "HOME": str(folder)},
+        env={"PATH": "", "HOME": str(folder), "OPX_HOME": str(folder / "home"), **variables},
         check=False,
     )
 
@@ -126,3 +141,25 @@ def test_a_document_without_its_extra_is_a_failed_item_and_others_are_ingested(t
     assert "b.html: the module bs4 is not installed" in done.stderr
     assert "pip install 'opx-knowledge[ingest]'" in done.stderr
     assert "Disk full" in opx_without("ingest", tmp_path, "list").stdout
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"OPX_BACKEND": "aws"},
+        {"OPX_STORE": "s3://corpus"},
+        {"OPX_TABLES": "dynamodb:"},
+        {"OPX_INDEX": "opensearch+https://host/name"},
+        {"OPX_EMBEDDER": "bedrock"},
+    ],
+    ids="".join,
+)
+def test_an_address_of_aws_without_its_extra_names_it(tmp_path: Path, variables: dict[str, str]) -> None:
+    (tmp_path / "a.md").write_text("# Disk full\n\nDelete the logs.\n")
+    refused = opx_without("aws", tmp_path, "ingest", "a.md", **variables)
+    assert (refused.returncode, "pip install 'opx-knowledge[aws]'" in refused.stderr) == (2, True), refused.stderr
+
+
+def test_a_profile_of_aws_without_its_extra_names_it(tmp_path: Path) -> None:
+    refused = opx_without("aws", tmp_path, "--profile", "work", "list")
+    assert (refused.returncode, "pip install 'opx-knowledge[aws]'" in refused.stderr) == (2, True), refused.stderr

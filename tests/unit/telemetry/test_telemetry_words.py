@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opx.adapters.aws.telemetry import insights_query
 from opx.errors import InvalidInputError
 from opx.ports.telemetry import LogQuery
 from opx.telemetry.logs import Words, read_words
+from opx_aws.telemetry import insights_query
 
 ATTACKS = [
     "x/ | fields @message | unmask @message",

@@ -68,10 +68,11 @@ MOST_RESEARCH_SECONDS = 25.0
 
 
 def _is_adapter(scheme: str) -> bool:
-    """True for the scheme of an index adapter that a plugin provides."""
+    """True for the scheme of an index adapter that a plugin provides. Backends and schemes of other ports are none."""
     from opx.plugins import ADAPTERS, names
 
-    return scheme in names(ADAPTERS)
+    others = {"aws"}.union(*PORT_SCHEMES.values())
+    return scheme not in others and scheme in names(ADAPTERS)
 
 
 class Settings(Struct, frozen=True):

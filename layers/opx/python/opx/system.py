@@ -61,10 +61,10 @@ def connect(settings: Settings) -> RemoteClient:
     token = token_for(settings)
     if settings.api_url and token:  # AWS is not needed
         return RemoteClient(settings.api_url, bearer(token), Connections())
-    from opx.adapters.aws.deployed_api import DEFAULT_ENVIRONMENT, AwsAccount
+    from opx.adapters.vendors import vendor
 
-    account = AwsAccount(settings.aws_profile, settings.aws_region)
-    endpoint = settings.api_url or account.api_url(settings.environment or DEFAULT_ENVIRONMENT)
+    account = vendor("aws")(settings, time.time, {}).account()
+    endpoint = settings.api_url or account.api_url(settings.environment)
     authorize = bearer(token) if token else account.signed
     return RemoteClient(endpoint, authorize, Connections(certificates=account.certificates))
 
@@ -72,11 +72,10 @@ def connect(settings: Settings) -> RemoteClient:
 def examined(settings: Settings, connect: Callable[[], RemoteClient]) -> ExaminedSystem:
     """An operator's access to the deployed system that the settings name; `connect` makes a client of its HTTP API. Raises
     `InvalidInputError` for an unknown profile."""
-    from opx.adapters.aws.deployed_api import DEFAULT_ENVIRONMENT, AwsAccount
-    from opx.adapters.aws.operator import DeployedSystem
+    from opx.adapters.vendors import vendor
 
-    account = AwsAccount(settings.aws_profile, settings.aws_region)
-    return DeployedSystem(account, settings.environment or DEFAULT_ENVIRONMENT, connect)
+    system: ExaminedSystem = vendor("aws")(settings, time.time, {}).operator(connect)
+    return system
 
 
 def command() -> None:

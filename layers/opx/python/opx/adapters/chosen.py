@@ -8,21 +8,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from functools import cache, cached_property
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypedDict
-from urllib.parse import unquote, urlsplit
 
 from opx.domain.record import replace
-from opx.errors import InvalidInputError
 from opx.ports.models import ParsingTools
 from opx.ports.tables import EMBEDDINGS
-from opx.settings import FOLDER, Settings, secret_of_environment
+from opx.settings import FOLDER, PORT_SCHEMES, Settings, secret_of_environment
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from opx.adapters.aws.ports import AwsClients, NewClient
     from opx.adapters.embedded.home import HomeDatabases
+    from opx.adapters.vendors import VendorPorts
     from opx.connectors.runner import Feed
     from opx.connectors.streams.taking import RecordTaker
     from opx.domain.sources import StreamDefinition
@@ -35,7 +33,6 @@ if TYPE_CHECKING:
         Embedder,
         IndexSync,
         ObjectStore,
-        Queue,
         Reranker,
         SearchEngine,
         SearchIndex,
@@ -62,7 +59,7 @@ log = logging.getLogger(__name__)
 class Given(TypedDict, total=False):
     """Ports that replace those of the settings."""
 
-    aws: NewClient
+    aws: Callable[..., Any]
     batch_embedder: BatchEmbedder
     bulk_runner: BulkRunner
     chat: ChatModel
@@ -90,6 +87,7 @@ class Ports:
         self.given = given
         self.speed_limits: dict[str, SpeedLimit] = {}
         self.remarks: list[str] = []
+        self._vendors: dict[object, VendorPorts] = {}
         for name in ("tables", "storage", "work", "secrets", "functions", "indexes"):
             if (port := given.get(name)) is not None:
                 setattr(self, name, port)  # in place of the one that the property opens
@@ -105,11 +103,7 @@ class Ports:
     def load(self) -> None:
         """Imports the code that queries need. Opens no connection and needs no credentials."""
         if self.settings.backend == "aws":
-            from opx.adapters.aws import bedrock_embedder, opensearch, table  # noqa: F401 - loaded, not used
-
-            reranking = ["bedrock-agent-runtime"] if self.settings.reranker == "bedrock" else []
-            verifying = ["secretsmanager"] if self.settings.gateway_secret else []
-            self._aws_session.load("bedrock-runtime", "dynamodb", *reranking, *verifying)
+            self._vendor("aws").load()
 
     def connect(self) -> None:
         """Creates the clients of the index, which load credentials."""
@@ -141,74 +135,59 @@ class Ports:
 
         return HomeDatabases(self._home_folder)
 
-    @cached_property
-    def _aws_session(self) -> AwsClients:
-        from opx.adapters.aws.ports import AwsClients
+    def _vendor(self, name: str) -> VendorPorts:
+        """The ports of the vendor with this backend or scheme of an address."""
+        from opx.adapters.vendors import vendor
 
-        return AwsClients()
+        provided = vendor(name)
+        return self._vendors.setdefault(provided, provided(self.settings, self._clock, self.given))
 
-    @property
-    def _aws(self) -> NewClient:
-        return self.given.get("aws") or self._aws_session
+    def _at(self, port: str) -> VendorPorts:
+        """The ports of the vendor that a port's address names."""
+        return self._vendor(self._scheme(port))
+
+    def _scheme(self, port: str) -> str:
+        return self.settings.address(port).partition(":")[0]
 
     @cached_property
     def tables(self) -> Tables:
-        scheme, _, prefix = self.settings.address("tables").partition(":")
-        if scheme == FOLDER:
+        if self._scheme("tables") == FOLDER:
             from opx.adapters.embedded.home import HomeTables
 
             return HomeTables(self._home, self._clock)
-        from opx.adapters.aws.ports import DynamoTables
-
-        return DynamoTables(self._aws, prefix, self._clock)
+        return self._at("tables").tables()
 
     @cached_property
     def storage(self) -> Storage:
-        address = self.settings.address("store")
-        if address == FOLDER:
+        if self._scheme("store") == FOLDER:
             from opx.adapters.embedded.home import FolderStorage
 
             return FolderStorage(self._home_folder / "corpus")
-        from opx.adapters.aws.ports import S3Storage
-
-        return S3Storage(address.removeprefix("s3://").rstrip("/"), self._aws)
+        return self._at("store").storage()
 
     @cached_property
     def work(self) -> WorkQueue:
-        address = self.settings.address("queue")
-        if address == FOLDER:
+        if self._scheme("queue") == FOLDER:
             from opx.adapters.embedded.home import HomeWorkQueue
 
             return HomeWorkQueue(self._home, self._clock)
-        from opx.adapters.aws.ports import FunctionWorkQueue
-
-        def queue() -> Queue:
-            from opx.adapters.aws.queue import SqsQueue
-
-            return SqsQueue(self._aws("sqs"), self.settings.ingest_queue_url if address == "https:" else address)
-
-        return FunctionWorkQueue(queue)
+        return self._at("queue").work()
 
     @cached_property
     def secrets(self) -> Secrets:
-        if self.settings.address("secrets") == FOLDER:
+        if self._scheme("secrets") == FOLDER:
             from opx.adapters.embedded.secrets import FileSecrets
 
             return FileSecrets(self.settings.home_path / "secrets.json", secret_of_environment)
-        from opx.adapters.aws.secrets import ManagedSecrets
-
-        prefix = f"{self.settings.table_prefix}opx-knowledge/"
-        return ManagedSecrets(self._aws("secretsmanager"), prefix, self._clock)
+        return self._at("secrets").secrets(of_sources=True)
 
     @cached_property
     def deployment_secrets(self) -> Secrets:
         """Secrets by their full names: those of the agents' gateway, of originals and of seals are none that sources may
         name."""
-        if "secrets" in self.given or self.settings.address("secrets") == FOLDER:
+        if "secrets" in self.given or self._scheme("secrets") == FOLDER:
             return self.secrets
-        from opx.adapters.aws.secrets import ManagedSecrets
-
-        return ManagedSecrets(self._aws("secretsmanager"), "", self._clock)
+        return self._at("secrets").secrets(of_sources=False)
 
     @cached_property
     def functions(self) -> Functions:
@@ -216,24 +195,20 @@ class Ports:
             from opx.ports.queues import ThisProcess
 
             return ThisProcess()
-        from opx.adapters.aws.ports import DeployedFunctions
-
-        return DeployedFunctions(self.settings, self._aws)
+        return self._vendor("aws").functions()
 
     @cached_property
     def indexes(self) -> IndexService:
-        address = self.settings.address("index")
-        if address == FOLDER:
+        scheme = self._scheme("index")
+        if scheme == FOLDER:
             from opx.adapters.embedded.home import HomeIndexes
 
             return HomeIndexes(self._home_folder)
-        if address.startswith("aoss:"):
-            return self._serverless_indexes(address)
-        if address.startswith("opensearch"):
-            return self._node_indexes(address)
+        if scheme in PORT_SCHEMES["index"]:
+            return self._vendor(scheme).indexes()
         from opx import plugins
 
-        opened: IndexService = plugins.used(plugins.ADAPTERS, address.partition(":")[0])(address, self.settings)
+        opened: IndexService = plugins.used(plugins.ADAPTERS, scheme)(self.settings.index, self.settings)
         return opened
 
     @cached_property
@@ -252,113 +227,36 @@ class Ports:
 
         return HomeFiles(self._home_folder, queue=QUEUE_NAME, clock=self._clock)
 
-    def _serverless_indexes(self, address: str) -> IndexService:
-        from opx.adapters.aws.ports import OpenSearchIndexes, SearchCollection
-
-        settings, found = self.settings, urlsplit(address)
-
-        def collection(endpoint: str, generation: str, own_ids: str) -> SearchCollection:
-            def client() -> Any:
-                from opx.adapters.aws.opensearch import serverless_client
-
-                return serverless_client(endpoint, timeout=settings.search_timeout, session=self._aws_session.session)
-
-            return SearchCollection.of_generation(client, generation, own_ids)
-
-        endpoint = f"https://{found.netloc}" if found.netloc else settings.search_endpoint
-        own = collection(endpoint, settings.search_generation, settings.search_own_ids)
-        collections = {settings.search_collection: own}
-        if settings.next_search_endpoint:
-            following = settings.next_search_endpoint, settings.next_search_generation, settings.next_search_own_ids
-            collections[settings.next_search_collection] = collection(*following)
-        name = found.path.strip("/") or settings.search_index
-        return OpenSearchIndexes(collections, name, timeout=settings.search_timeout)
-
-    def _node_indexes(self, address: str) -> IndexService:
-        from opx.adapters.aws.ports import NODE_SETTLING_SECONDS, OpenSearchIndexes, SearchCollection
-
-        found, settings = urlsplit(address), self.settings
-        try:
-            port = found.port or 9200
-        except ValueError:
-            port = 0
-        if not found.hostname or not port or not found.path.strip("/"):
-            raise InvalidInputError("OPX_INDEX must name host, port and index: opensearch://HOST:PORT/NAME")
-
-        def client() -> Any:
-            from opx.adapters.aws.opensearch import node_client
-
-            scheme = "https" if found.scheme.endswith("https") else "http"
-            endpoint = f"{scheme}://{found.hostname}:{port}"
-            user = (unquote(found.username), unquote(found.password or "")) if found.username else None
-            return node_client(endpoint, user, timeout=settings.search_timeout)
-
-        node = SearchCollection(client, engine="lucene", settling_seconds=NODE_SETTLING_SECONDS)  # which every node has
-        return OpenSearchIndexes({"": node}, found.path.strip("/"), timeout=settings.search_timeout, is_node=True)
-
     def new_embedder(self, model: str, model_path: str, dimension: int) -> Embedder:
         settings, given = self.settings, self.given.get("new_embedder")
         if given is not None:
             return given(model, model_path, dimension)
-        if settings.address("embedder").partition(":")[0] == "local":
+        if self._scheme("embedder") == "local":
             from opx.adapters.embedded.embedders import chosen_embedder
 
             return chosen_embedder(replace(settings, embedding_model=model, model_path=model_path))
-        from opx.adapters.aws.bedrock_embedder import DEFAULT_MODEL, THREADS, BedrockEmbedder
         from opx.ingestion.indexing.query_vectors import CachedQueries
 
-        embedder = BedrockEmbedder(
-            self._aws("bedrock-runtime", attempts=1),  # the embedder retries within its speed limit
-            model or DEFAULT_MODEL,
-            dimension=dimension or None,
-            limit=self.speed_limit(model or DEFAULT_MODEL),
-            threads=settings.embedding_threads or THREADS,
-        )
+        embedder = self._at("embedder").new_embedder(model, dimension, self.speed_limits, self._embeddings)
         days = settings.query_cache_days
         return CachedQueries(embedder, self._embeddings, days=days, clock=self._clock) if days else embedder
-
-    def speed_limit(self, model: str) -> SpeedLimit:
-        """The limit that all workers share which call this model."""
-        from opx.adapters.aws.bedrock_embedder import DEFAULT_MODEL
-        from opx.runtime.speed_limit import Quota, SpeedLimit
-
-        settings = self.settings
-        of_settings = Quota(settings.embedding_requests_per_minute, settings.embedding_tokens_per_minute)
-        quota = of_settings if model == (settings.embedding_model or DEFAULT_MODEL) else Quota()
-        limit = SpeedLimit(quota, self._embeddings, model)
-        return self.speed_limits.setdefault(model, limit)
 
     def _embeddings(self) -> Table:
         return self.tables.table(EMBEDDINGS)
 
     def bulk_runner(self) -> BulkRunner | None:
         """The given one, or that of the deployment; None on a machine, where the process that starts a job runs it."""
-        settings, given = self.settings, self.given.get("bulk_runner")
-        if given is not None or not settings.bulk_state_machine:
+        given = self.given.get("bulk_runner")
+        if given is not None or not self.settings.bulk_state_machine:
             return given
-        from opx.adapters.aws.executions import StateMachineRunner
-
-        client = self._aws("stepfunctions")
-        return StateMachineRunner(client, settings.bulk_state_machine, children=settings.bulk_children)
+        return self._vendor("aws").bulk_runner()
 
     def batch_embedder(self, model: str = "", dimension: int = 0) -> BatchEmbedder | None:
         """The given one, or that of the deployment; None on a machine, whose cores embed, and for models without one."""
-        from opx.adapters.aws.bedrock_embedder import DEFAULT_MODEL, BedrockEmbedder
-
-        settings, given = self.settings, self.given.get("batch_embedder")
-        if given is not None or not settings.bulk_batch_role:
+        given = self.given.get("batch_embedder")
+        if given is not None or not self.settings.bulk_batch_role:
             return given
-        from opx.adapters.aws.batch_embedder import BedrockBatchEmbedder
-        from opx.ports.bulk import BatchLimits
-
-        wanted = model or settings.embedding_model or DEFAULT_MODEL
-        embedder = BedrockEmbedder(self._aws("bedrock-runtime"), wanted, dimension=dimension or None)
-        limits = BatchLimits(settings.batch_fewest_records, settings.batch_most_records, jobs=settings.batch_jobs)
-        clients = self._aws("bedrock"), self._aws("s3")
-        made = BedrockBatchEmbedder(
-            *clients, settings.corpus_bucket, embedder, role=settings.bulk_batch_role, limits=limits
-        )
-        return made if embedder.works_in_batches else None
+        return self._vendor("aws").batch_embedder(model, dimension)
 
     def new_chat(self, model: str) -> ChatModel:
         given = self.given.get("new_chat")
@@ -368,18 +266,10 @@ class Ports:
             from opx.adapters.openai_chat import chat_at_url
 
             return chat_at_url(self.settings, self.secrets, model)
-        from opx.adapters.aws.bedrock_chat import BedrockChatService
-        from opx.adapters.aws.clients import once
-        from opx.adapters.json_chat import READ_SECONDS, JsonChat
-
-        client = once(lambda: self._aws("bedrock-runtime", read_seconds=READ_SECONDS, attempts=1))
-        return JsonChat(BedrockChatService(client, model))
+        return self._vendor("bedrock").new_chat(model)
 
     def new_reranker(self, model: str) -> Reranker:
-        from opx.adapters.aws.bedrock_reranker import BedrockReranker
-        from opx.adapters.aws.clients import once
-
-        return BedrockReranker(once(lambda: self._aws("bedrock-agent-runtime", attempts=1)), model)
+        return self._vendor("bedrock").new_reranker(model)
 
     def parsing_tools(self) -> ParsingTools:
         from opx.adapters.reading_tools import limits
@@ -391,9 +281,7 @@ class Ports:
         if chosen == "off":
             return None
         if chosen == "textract" or (chosen == "auto" and on_aws):
-            from opx.adapters.aws.pictures import TextractOcr
-
-            return TextractOcr(cache(lambda: self._aws("textract", read_seconds=60.0)))
+            return self._vendor("aws").ocr()
         from opx.adapters.reading_tools import tesseract
 
         return tesseract(self.settings)
@@ -406,57 +294,31 @@ class Ports:
             from opx.adapters.reading_tools import describer_at_url
 
             return describer_at_url(settings, self.secrets)
-        from opx.adapters.aws.pictures import BedrockImageDescriber
-
-        client = cache(lambda: self._aws("bedrock-runtime", read_seconds=120.0))
-        return BedrockImageDescriber(client, settings.vision_model)
+        return self._vendor("bedrock").describer()
 
     def managed_engine(self) -> SearchEngine:
-        from opx.adapters.aws.bedrock_knowledge_base import BedrockKnowledgeBase
-
-        client = self._aws("bedrock-agent-runtime", read_seconds=self.settings.search_timeout, attempts=2)
-        return BedrockKnowledgeBase(client, self.settings.knowledge_base_id)
+        return self._vendor("bedrock").managed_engine()
 
     def copies_of(self, store: ObjectStore) -> ChunkCopies | None:
         """Receives the same changes as the index, where a managed service builds its own index from the corpus store."""
-        if not self.settings.sync_queue_url:
-            return None
-        from opx.adapters.aws.knowledge_base_objects import KnowledgeBaseCopies
-        from opx.adapters.aws.queue import SqsQueue
-
-        requests = SqsQueue(self._aws("sqs"), self.settings.sync_queue_url)
-        return KnowledgeBaseCopies(store, requests, self._clock)
+        return self._vendor("aws").copies_of(store) if self.settings.sync_queue_url else None
 
     @cached_property
     def index_sync(self) -> IndexSync:
         """Starts ingestion jobs of the managed knowledge base for changed copies."""
-        from opx.adapters.aws.knowledge_base_objects import KnowledgeBaseSync
-
-        client = self._aws("bedrock-agent", attempts=1)  # requests to sync are redelivered by their queue
-        return KnowledgeBaseSync(client, self.settings.knowledge_base_id, self.settings.data_source_id)
+        return self._vendor("aws").index_sync()
 
     def telemetry_stores(self) -> TelemetryStores | None:
-        """Clients retry once at most: the caller waits for the answer."""
         given = self.given.get("telemetry_stores")
         if given is not None or self.settings.backend != "aws":
             return given
-        from opx.adapters.aws.telemetry import CloudWatchLogs, CloudWatchSeries, XRayTraces
-        from opx.ports.telemetry import TelemetryStores
-
-        patience: dict[str, Any] = {"read_seconds": 8.0, "attempts": 2}
-        return TelemetryStores(
-            CloudWatchLogs(self._aws("logs", **patience)),
-            CloudWatchSeries(self._aws("cloudwatch", **patience)),
-            XRayTraces(self._aws("xray", **patience), self._clock),
-        )
+        return self._vendor("aws").telemetry_stores()
 
     def metric_reader(self) -> MetricReader | None:
         given = self.given.get("metric_reader")
         if given is not None or self.settings.backend != "aws":
             return given
-        from opx.adapters.aws.telemetry import CloudWatchMetrics
-
-        return CloudWatchMetrics(self._aws("cloudwatch"))
+        return self._vendor("aws").metric_reader()
 
     @property
     def open_web(self) -> OpenWeb:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from opx.errors import MissingExtraError
 
 EXTRAS = {
-    "aws": "boto3 botocore opensearchpy",
+    "aws": "boto3 botocore opensearchpy opx_aws",
     "ingest": (
         "PIL bs4 cryptography defusedxml docutils dulwich feedparser jsonpath_ng mammoth markdownify openpyxl oxmsg "
         "pptx protego pypdfium2 redis tree_sitter tree_sitter_bash tree_sitter_c tree_sitter_c_sharp tree_sitter_cpp "

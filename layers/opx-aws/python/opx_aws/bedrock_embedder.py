@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from opx.adapters.aws.vendor_errors import BUSY_MODEL_CODES, CONNECTION_ERRORS, Backoff, error_code, safe_message
 from opx.errors import EmbeddingError, InvalidInputError, ThrottledError
 from opx.ports import Vector, Vectors
 from opx.ports.search import embedded_in_order
 from opx.runtime.speed_limit import Quota, ReservedCalls, SpeedLimit
 from opx.runtime.threads import within
+from opx_aws.vendor_errors import BUSY_MODEL_CODES, CONNECTION_ERRORS, Backoff, error_code, safe_message
 
 if TYPE_CHECKING:
     from mypy_boto3_bedrock_runtime import BedrockRuntimeClient

@@ -6,7 +6,7 @@ import json
 from itertools import count
 from typing import Any
 
-from opx.adapters.aws.vendor_errors import passed_over, translated_errors
+from opx_aws.vendor_errors import passed_over, translated_errors
 
 TOLERATED_PERCENT = 5
 """Share of a stage's children that may fail for good; their documents are failed items. Beyond it the execution fails, since

@@ -12,7 +12,6 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from opx.adapters.aws.vendor_errors import error_code, safe_message
 from opx.errors import ModelError
 from opx.ports.models import (
     MAX_QUESTION_CHARACTERS,
@@ -25,6 +24,7 @@ from opx.ports.models import (
     reading_of,
 )
 from opx.runtime.threads import within
+from opx_aws.vendor_errors import error_code, safe_message
 
 _REFUSING_CALLER = ("AccessDeniedException", "ResourceNotFoundException")
 _MOST_PAGES = 10

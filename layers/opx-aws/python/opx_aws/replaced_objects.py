@@ -15,7 +15,8 @@ from urllib.parse import quote, urlencode
 
 from botocore.exceptions import ClientError
 
-from opx.adapters.aws.object_store import (
+from opx.errors import InvalidInputError, StoreUnavailableError
+from opx_aws.object_store import (
     CHANGED,
     MISSING,
     ORIGINAL,
@@ -26,9 +27,8 @@ from opx.adapters.aws.object_store import (
     to_headers,
     unquoted,
 )
-from opx.adapters.aws.object_versions import GONE
-from opx.adapters.aws.vendor_errors import error_code, passed_over, translated_errors
-from opx.errors import InvalidInputError, StoreUnavailableError
+from opx_aws.object_versions import GONE
+from opx_aws.vendor_errors import error_code, passed_over, translated_errors
 
 MAX_TAGS = 10
 _KEPT_HEADERS = (

@@ -17,13 +17,13 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from opx.adapters.aws.vendor_errors import error_code, translated_errors
 from opx.domain.documents import ChunkMetadata, DocumentChunk, DocumentKey, contextual_text
 from opx.domain.ids import day_number
 from opx.domain.knowledge import Tier
 from opx.domain.results import IndexedChunk
 from opx.ingestion.states import sync_request
 from opx.ports import Clock, CopyChange, ObjectStore, Queue
+from opx_aws.vendor_errors import error_code, translated_errors
 
 log = logging.getLogger(__name__)
 

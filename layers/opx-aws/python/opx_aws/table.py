@@ -16,8 +16,6 @@ from decimal import Decimal
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
-from opx.adapters.aws.index_shards import gathered, merged, partitions_of, spread
-from opx.adapters.aws.vendor_errors import Backoff, answers, raised_as, translated_errors
 from opx.adapters.limits import (
     Slice,
     check_item,
@@ -33,6 +31,8 @@ from opx.errors import ConditionFailedError, StoreUnavailableError
 from opx.ports import AllOf, AnyOf, Clock, Condition, Equals, Item, ItemPage, KeyAbsent, KeyRange
 from opx.ports.tables import TableSpec, stored
 from opx.runtime.threads import Each
+from opx_aws.index_shards import gathered, merged, partitions_of, spread
+from opx_aws.vendor_errors import Backoff, answers, raised_as, translated_errors
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -110,7 +110,7 @@ def _from_value(value: Mapping[str, Any]) -> Any:
         return {name: _from_value(element) for name, element in content.items()}
     if kind == "L":
         return [_from_value(element) for element in content]
-    if kind == "B" and isinstance(content, str):  # as the service sends it: see `opx.adapters.aws.clients`
+    if kind == "B" and isinstance(content, str):  # as the service sends it: see `opx_aws.clients`
         return base64.b64decode(content)
     return content
 

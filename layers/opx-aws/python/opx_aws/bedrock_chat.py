@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from opx.adapters.aws.vendor_errors import BUSY_MODEL_CODES, CONNECTION_ERRORS, error_code, safe_message
 from opx.adapters.json_chat import BusyModelError, ModelOutput, Prompt, RefusedPartError
 from opx.errors import ModelError
 from opx.ports.models import without_bounds
+from opx_aws.vendor_errors import BUSY_MODEL_CODES, CONNECTION_ERRORS, error_code, safe_message
 
 if TYPE_CHECKING:
     from mypy_boto3_bedrock_runtime import BedrockRuntimeClient

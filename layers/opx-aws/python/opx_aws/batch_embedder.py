@@ -14,11 +14,11 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from opx.adapters.aws.bedrock_embedder import BedrockEmbedder
-from opx.adapters.aws.vendor_errors import answers, error_code, passed_over, translated_errors
 from opx.errors import InvalidInputError, ThrottledError
 from opx.ports import Vectors
 from opx.ports.bulk import BatchLimits, BatchPhase, BatchState
+from opx_aws.bedrock_embedder import BedrockEmbedder
+from opx_aws.vendor_errors import answers, error_code, passed_over, translated_errors
 
 TIMEOUT_HOURS = 72
 """Hours after which the service gives a job up, which it may do while the job waits for capacity; 24 to 168 are possible."""

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from opx.adapters.aws.vendor_errors import error_code, safe_message, translated_errors
 from opx.adapters.json_chat import INSTRUCTIONS, MAX_DESCRIPTION_TOKENS, description, question
 from opx.errors import StoreUnavailableError, UnparsableDocumentError
+from opx_aws.vendor_errors import error_code, safe_message, translated_errors
 
 if TYPE_CHECKING:
     from mypy_boto3_bedrock_runtime import BedrockRuntimeClient

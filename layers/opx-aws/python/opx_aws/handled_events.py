@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from aws_lambda_powertools.utilities.idempotency import DynamoDBPersistenceLayer, IdempotencyConfig
 from aws_lambda_powertools.utilities.idempotency.exceptions import IdempotencyItemNotFoundError
 
-from opx.adapters.aws.vendor_errors import translated_errors
 from opx.errors import StoreUnavailableError
 from opx.ports.tables import IDEMPOTENCY
+from opx_aws.vendor_errors import translated_errors
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

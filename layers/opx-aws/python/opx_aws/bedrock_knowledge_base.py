@@ -15,12 +15,12 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from opx.adapters.aws.knowledge_base_objects import DAY_ATTRIBUTE, FILTER_ATTRIBUTES, LIST_ATTRIBUTES, chunk_of
-from opx.adapters.aws.vendor_errors import CONNECTION_ERRORS, safe_message
 from opx.domain.results import IndexedChunk
 from opx.errors import IndexUnavailableError
 from opx.ports import Leg, SearchFilter, SearchRequest, SearchResponse
 from opx.text.fields import TITLE_FIELD, WHOLE_FIELD, analysed_fields
+from opx_aws.knowledge_base_objects import DAY_ATTRIBUTE, FILTER_ATTRIBUTES, LIST_ATTRIBUTES, chunk_of
+from opx_aws.vendor_errors import CONNECTION_ERRORS, safe_message
 
 log = logging.getLogger(__name__)
 

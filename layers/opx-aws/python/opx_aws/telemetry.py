@@ -20,7 +20,6 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
-from opx.adapters.aws.vendor_errors import answers, passed_over, translated_errors
 from opx.errors import StoreUnavailableError
 from opx.ports import Clock
 from opx.ports.telemetry import (
@@ -33,6 +32,7 @@ from opx.ports.telemetry import (
     Trace,
     TraceSummary,
 )
+from opx_aws.vendor_errors import answers, passed_over, translated_errors
 
 log = logging.getLogger(__name__)
 

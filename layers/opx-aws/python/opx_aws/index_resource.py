@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 from opensearchpy.exceptions import ConnectionError as NoConnection
 from opensearchpy.exceptions import OpenSearchException, TransportError
 
-from opx.adapters.aws.opensearch import create_index, delete_index, ensure_index
-from opx.adapters.aws.opensearch_schema import VECTOR_FIELD
 from opx.errors import IndexUnavailableError, IndexWakingError
 from opx.runtime.deadlines import remaining
+from opx_aws.opensearch import create_index, delete_index, ensure_index
+from opx_aws.opensearch_schema import VECTOR_FIELD
 
 if TYPE_CHECKING:
     from opensearchpy import OpenSearch

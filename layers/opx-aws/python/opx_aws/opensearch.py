@@ -21,15 +21,15 @@ from opensearchpy import (
     Urllib3HttpConnection,
 )
 
-from opx.adapters.aws import opensearch_queries as queries
-from opx.adapters.aws.opensearch_bulk import BulkLimits, BulkWriter
-from opx.adapters.aws.opensearch_calls import LONGEST_WAIT, SOONEST_SECONDS, WAKE_SECONDS, patiently
-from opx.adapters.aws.opensearch_schema import ENTRY_FIELD, SPACE_TYPE, from_source, index_body
-from opx.adapters.aws.vendor_errors import Backoff
 from opx.domain.results import IndexedChunk
 from opx.errors import IncompatibleIndexError, IndexUnavailableError, IndexWakingError, InvalidInputError
 from opx.ports import DocumentChange, Embedder, HeldDocument, Leg, SearchFilter, SearchRequest, SearchResponse
 from opx.text.fields import first_words
+from opx_aws import opensearch_queries as queries
+from opx_aws.opensearch_bulk import BulkLimits, BulkWriter
+from opx_aws.opensearch_calls import LONGEST_WAIT, SOONEST_SECONDS, WAKE_SECONDS, patiently
+from opx_aws.opensearch_schema import ENTRY_FIELD, SPACE_TYPE, from_source, index_body
+from opx_aws.vendor_errors import Backoff
 
 log = logging.getLogger(__name__)
 

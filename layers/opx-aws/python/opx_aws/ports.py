@@ -15,14 +15,14 @@ from opx.ports.tables import TableSpec
 from opx.settings import FIRST_COLLECTION
 
 if TYPE_CHECKING:
-    from opx.adapters.aws.object_store import S3ObjectStore, S3UploadSigner
-    from opx.adapters.aws.object_versions import S3ObjectHistory, S3PastObjects
-    from opx.adapters.aws.replaced_objects import S3ReplaceableObjects
-    from opx.adapters.aws.table import DynamoTable
     from opx.ingestion.indexing.book import Edition
     from opx.ports import Clock, Embedder, Item, ObjectStore, Queue, SearchIndex, Table
     from opx.ports.sources import SourceSchedules, StreamSubscriptions
     from opx.settings import Settings
+    from opx_aws.object_store import S3ObjectStore, S3UploadSigner
+    from opx_aws.object_versions import S3ObjectHistory, S3PastObjects
+    from opx_aws.replaced_objects import S3ReplaceableObjects
+    from opx_aws.table import DynamoTable
 
 SETTLING_SECONDS = 20.0
 """DynamoDB's indexes lag for a moment, OpenSearch Serverless for up to 15 seconds."""
@@ -39,7 +39,7 @@ EDITION_CACHE_SECONDS = 10.0
 log = logging.getLogger(__name__)
 
 NewClient = Callable[..., Any]
-"""Creates a client of a service, with the options of `opx.adapters.aws.clients.client`."""
+"""Creates a client of a service, with the options of `opx_aws.clients.client`."""
 
 
 class AwsClients:
@@ -47,18 +47,18 @@ class AwsClients:
 
     @cached_property
     def session(self) -> Any:
-        from opx.adapters.aws.clients import new_session
+        from opx_aws.clients import new_session
 
         return new_session()
 
     def __call__(self, service: str, **options: Any) -> Any:
-        from opx.adapters.aws.clients import client
+        from opx_aws.clients import client
 
         return client(service, session=self.session, **options)
 
     def load(self, *services: str) -> None:
         """Loads the service descriptions of these clients. Needs no credentials and opens no connection."""
-        from opx.adapters.aws.clients import load_descriptions
+        from opx_aws.clients import load_descriptions
 
         load_descriptions(self.session, *services)
 
@@ -83,7 +83,7 @@ class DynamoTables:
         return self._table(spec)
 
     def _table(self, spec: TableSpec) -> DynamoTable:
-        from opx.adapters.aws.table import DynamoTable
+        from opx_aws.table import DynamoTable
 
         return DynamoTable(spec, self._client, prefix=self._prefix, clock=self._clock)
 
@@ -128,31 +128,31 @@ class S3Storage:
         return self._objects_of(self._bucket)
 
     def _objects_of(self, bucket: str) -> S3ObjectStore:
-        from opx.adapters.aws.object_store import S3ObjectStore
+        from opx_aws.object_store import S3ObjectStore
 
         return S3ObjectStore(bucket, self._new_client("s3"))
 
     @cached_property
     def replaceable(self) -> S3ReplaceableObjects:
-        from opx.adapters.aws.replaced_objects import S3ReplaceableObjects
+        from opx_aws.replaced_objects import S3ReplaceableObjects
 
         return S3ReplaceableObjects(self._bucket, self._new_client("s3"))
 
     @cached_property
     def history(self) -> S3ObjectHistory:
-        from opx.adapters.aws.object_versions import S3ObjectHistory
+        from opx_aws.object_versions import S3ObjectHistory
 
         return S3ObjectHistory(self._bucket, self._new_client("s3"))
 
     @cached_property
     def past(self) -> S3PastObjects:
-        from opx.adapters.aws.object_versions import S3PastObjects
+        from opx_aws.object_versions import S3PastObjects
 
         return S3PastObjects(self._bucket, self._new_client("s3"))
 
     @cached_property
     def signer(self) -> S3UploadSigner:
-        from opx.adapters.aws.object_store import S3UploadSigner
+        from opx_aws.object_store import S3UploadSigner
 
         return S3UploadSigner(self._bucket, self._new_client("s3", addressing="virtual"))
 
@@ -212,7 +212,7 @@ class SearchCollection:
     @classmethod
     def of_generation(cls, client: Callable[[], Any], generation: str, own_ids: str) -> SearchCollection:
         """One of OpenSearch Serverless; `own_ids` is `on`, `off` or empty."""
-        from opx.adapters.aws.opensearch_schema import CLASSIC_ENGINE
+        from opx_aws.opensearch_schema import CLASSIC_ENGINE
 
         known = own_ids == "on" if own_ids else None
         if generation == "classic":
@@ -270,7 +270,7 @@ class OpenSearchIndexes:
         return self._collections[name]
 
     def open(self, edition: Edition, embedder: Callable[[], Embedder]) -> SearchIndex:
-        from opx.adapters.aws.opensearch import OpenSearchIndex
+        from opx_aws.opensearch import OpenSearchIndex
 
         collection, model = self._collection(edition), embedder()
         if self._is_node and not edition.name:
@@ -288,13 +288,13 @@ class OpenSearchIndexes:
         self._make(edition, edition.model_id, edition.dimension)
 
     def _make(self, edition: Edition, model_id: str, dimension: int) -> None:
-        from opx.adapters.aws.opensearch import ensure_index
+        from opx_aws.opensearch import ensure_index
 
         collection, name = self._collection(edition), self._index_name(edition)
         ensure_index(collection.opened, name, model_id=model_id, dimension=dimension, engine=collection.engine)
 
     def remove(self, edition: Edition) -> None:
-        from opx.adapters.aws.opensearch import delete_index
+        from opx_aws.opensearch import delete_index
 
         try:
             collection = self._collection(edition)
@@ -304,7 +304,7 @@ class OpenSearchIndexes:
         delete_index(collection.opened, self._index_name(edition))
 
     def check(self, edition: Edition) -> None:
-        from opx.adapters.aws.opensearch import check_index
+        from opx_aws.opensearch import check_index
 
         client, name = self._collection(edition).opened, self._index_name(edition)
         check_index(client, name, model_id=edition.model_id, dimension=edition.dimension)
@@ -318,7 +318,7 @@ class DeployedFunctions:
         self._new_client = client
 
     def _queue(self, url: str) -> Queue | None:
-        from opx.adapters.aws.queue import SqsQueue
+        from opx_aws.queue import SqsQueue
 
         return SqsQueue(self._new_client("sqs"), url) if url else None
 
@@ -340,7 +340,7 @@ class DeployedFunctions:
 
     @cached_property
     def source_schedules(self) -> SourceSchedules | None:
-        from opx.adapters.aws.triggers import EventBridgeSchedules, PullTarget
+        from opx_aws.triggers import EventBridgeSchedules, PullTarget
 
         settings = self._settings
         if not settings.schedule_group:
@@ -350,7 +350,7 @@ class DeployedFunctions:
 
     @cached_property
     def stream_subscriptions(self) -> StreamSubscriptions | None:
-        from opx.adapters.aws.triggers import EventSourceMappings
+        from opx_aws.triggers import EventSourceMappings
 
         function, failed = self._settings.stream_function, self._settings.stream_failed_arn
         return EventSourceMappings(self._new_client("lambda"), function, failed=failed) if function else None

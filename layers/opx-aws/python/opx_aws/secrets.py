@@ -6,14 +6,14 @@ import json
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from opx.adapters.aws.vendor_errors import raised_as, translated_errors
 from opx.domain.ids import Clock
 from opx.errors import SecretNotFoundError
+from opx_aws.vendor_errors import raised_as, translated_errors
 
 if TYPE_CHECKING:
     from mypy_boto3_secretsmanager import SecretsManagerClient
 
-    from opx.adapters.aws.ports import AwsClients
+    from opx_aws.ports import AwsClients
 
 _SERVICE = "secretsmanager"
 KEPT_SECONDS = 300.0

@@ -15,8 +15,6 @@ from typing import Any
 import msgspec
 from botocore.exceptions import BotoCoreError, ClientError
 
-from opx.adapters.aws.deployed_api import AwsAccount
-from opx.adapters.aws.vendor_errors import error_code, raised_as, translated_errors
 from opx.adapters.connections import Connections
 from opx.domain.record import Json, prepared
 from opx.domain.scopes import Identity
@@ -24,6 +22,8 @@ from opx.errors import NotApplicableError, OpxError
 from opx.ingestion.indexing.measuring import MEASURE, EmbeddingSpeed
 from opx.operations.registry import KNOWLEDGE, Function
 from opx.settings import listed
+from opx_aws.deployed_api import AwsAccount
+from opx_aws.vendor_errors import error_code, raised_as, translated_errors
 
 INGEST, IDENTIFY = "ingest_documents", "identify_callers"
 _STACKS = {Function.RETRIEVE: "retrieval", Function.MANAGE: "api", INGEST: "ingestion", IDENTIFY: "agent"}

@@ -6,12 +6,12 @@ import heapq
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from opx.adapters.aws.object_store import MISSING, ORIGINAL, InBucket, as_original, from_headers
-from opx.adapters.aws.vendor_errors import passed_over, raised_as, translated_errors, translated_pages
 from opx.domain.ids import batched, iso_time
 from opx.errors import InvalidInputError, ObjectNotFoundError, StoreUnavailableError
 from opx.ports import ObjectInfo
 from opx.ports.objects import PastObject
+from opx_aws.object_store import MISSING, ORIGINAL, InBucket, as_original, from_headers
+from opx_aws.vendor_errors import passed_over, raised_as, translated_errors, translated_pages
 
 _AT_ONCE = 1000
 """Objects per call of DeleteObjects (Amazon S3 API Reference, "DeleteObjects")."""

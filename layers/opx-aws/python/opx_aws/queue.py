@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from opx.adapters.aws.vendor_errors import passed_over, translated_errors
 from opx.adapters.limits import MAX_HIDE_SECONDS, MAX_RECEIVED, check_message, check_whole
 from opx.ports import Message
+from opx_aws.vendor_errors import passed_over, translated_errors
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient

@@ -26,9 +26,9 @@ from botocore.exceptions import (
     TokenRetrievalError,
 )
 
-from opx.adapters.aws.clients import client
-from opx.adapters.aws.vendor_errors import error_code, raised_as, translated_errors
 from opx.errors import AccessDeniedError, InvalidInputError, OpxError
+from opx_aws.clients import client
+from opx_aws.vendor_errors import error_code, raised_as, translated_errors
 
 DEFAULT_ENVIRONMENT = "dev"
 URL_OUTPUT = "ApiUrl"
@@ -71,12 +71,12 @@ class AwsAccount:
         return str(self._session._session.get_config_variable("ca_bundle") or "")
 
     def api_url(self, environment: str) -> str:
-        """The address of the API that was deployed under this name.
+        """The address of the API that was deployed under this name, or under the default one if it is empty.
 
         Raises `OpxError` if there is none in the account and region, and `AccessDeniedError` if reading the stack is not
         permitted.
         """
-        stack = f"opx-knowledge-{environment}-api"
+        stack = f"opx-knowledge-{environment or DEFAULT_ENVIRONMENT}-api"
         where = f"region {self.region}, {self._name}"
         action = f"look up the stack {stack}"
         missing = OpxError(
@@ -93,7 +93,7 @@ class AwsAccount:
         return str(outputs[URL_OUTPUT])
 
     def client(self, service: str, **options: Any) -> Any:
-        """A client of a service of this account, with the options of `opx.adapters.aws.clients.client`."""
+        """A client of a service of this account, with the options of `opx_aws.clients.client`."""
         return client(service, session=self._session, **options)
 
     def signed(

@@ -10,10 +10,10 @@ from opensearchpy import ConnectionError as NoConnection
 from opensearchpy import ConnectionTimeout, OpenSearchException, TransportError
 from urllib3.exceptions import ConnectTimeoutError, NewConnectionError
 
-from opx.adapters.aws.opensearch_queries import safe_message
-from opx.adapters.aws.vendor_errors import Backoff
 from opx.errors import IndexUnavailableError, IndexWakingError
 from opx.runtime.deadlines import remaining
+from opx_aws.opensearch_queries import safe_message
+from opx_aws.vendor_errors import Backoff
 
 R = TypeVar("R")
 

@@ -11,7 +11,10 @@ from typing import Any
 
 from opensearchpy import OpenSearchException, TransportError
 
-from opx.adapters.aws.opensearch_schema import (
+from opx.domain.record import replace
+from opx.ports import HeldDocument, Leg, SearchFilter, Vector
+from opx.text.fields import LEXICAL_FIELDS, TITLE_FIELD, VALUE_WEIGHT, WHOLE_FIELD, Words
+from opx_aws.opensearch_schema import (
     DAY_FIELD,
     ENTRY_FIELD,
     FILTER_FIELDS,
@@ -19,9 +22,6 @@ from opx.adapters.aws.opensearch_schema import (
     SOURCE_FIELDS,
     VECTOR_FIELD,
 )
-from opx.domain.record import replace
-from opx.ports import HeldDocument, Leg, SearchFilter, Vector
-from opx.text.fields import LEXICAL_FIELDS, TITLE_FIELD, VALUE_WEIGHT, WHOLE_FIELD, Words
 
 _BAD_REQUEST = 400
 _QUOTED = re.compile(r"(['\"]).*\1", re.DOTALL)

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from opx.adapters.aws.vendor_errors import error_code, passed_over, translated_errors
 from opx.connectors.states import JITTER_MINUTES, scheduler_cron
 from opx.connectors.streams.patterns import mapping_of
 from opx.domain.sources import SourceDefinition, StreamDefinition, StreamKind
 from opx.errors import InvalidInputError
+from opx_aws.vendor_errors import error_code, passed_over, translated_errors
 
 if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient

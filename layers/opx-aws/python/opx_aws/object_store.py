@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
 from boto3.s3.transfer import TransferConfig
 from botocore.exceptions import ClientError
 
-from opx.adapters.aws.vendor_errors import error_code, passed_over, raised_as, translated_errors, translated_pages
 from opx.adapters.limits import (
     MAX_CONDITIONAL_BYTES,
     MAX_OBJECT_KEY_BYTES,
@@ -36,6 +35,7 @@ from opx.domain.provenance import CHANNEL_METADATA
 from opx.errors import ConditionFailedError, ObjectNotFoundError, StoreUnavailableError
 from opx.ports import ObjectInfo, SignedUpload
 from opx.runtime.threads import Each
+from opx_aws.vendor_errors import error_code, passed_over, raised_as, translated_errors, translated_pages
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer

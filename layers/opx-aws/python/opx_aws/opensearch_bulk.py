@@ -11,13 +11,13 @@ from typing import Any
 
 from opensearchpy import ConnectionError, OpenSearch, TransportError  # noqa: A004
 
-from opx.adapters.aws.opensearch_calls import BUSY, LONGEST_WAIT, is_temporary
-from opx.adapters.aws.opensearch_queries import safe_message, unquoted
-from opx.adapters.aws.opensearch_schema import to_source
-from opx.adapters.aws.vendor_errors import Backoff
 from opx.errors import IndexUnavailableError, IndexWakingError
 from opx.ports import DocumentChange, IndexEntry
 from opx.runtime.deadlines import remaining
+from opx_aws.opensearch_calls import BUSY, LONGEST_WAIT, is_temporary
+from opx_aws.opensearch_queries import safe_message, unquoted
+from opx_aws.opensearch_schema import to_source
+from opx_aws.vendor_errors import Backoff
 
 MAX_ACTIONS = 500
 MAX_BYTES = 5 * 1024 * 1024

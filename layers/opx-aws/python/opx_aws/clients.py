@@ -13,8 +13,8 @@ from botocore.config import Config
 from botocore.exceptions import NoRegionError
 
 import opx
-from opx.adapters.aws.quick_query import QuickQuery
 from opx.errors import InvalidInputError
+from opx_aws.quick_query import QuickQuery
 
 CONNECT_SECONDS = 3.0
 READ_SECONDS = 20.0

@@ -1,0 +1,1 @@
+"""Ports on services of AWS, and an operator's access to a deployed system."""
