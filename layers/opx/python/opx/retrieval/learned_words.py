@@ -5,7 +5,7 @@ Imported only for questions of readers whose scopes have learnt words, and whose
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -21,7 +21,7 @@ from opx.retrieval.judging import Judged
 from opx.retrieval.query_language import ParsedQuery
 from opx.retrieval.question import Question, TermChange, Why
 from opx.retrieval.rewording import QuestionWord, words_of
-from opx.retrieval.routing import Routed
+from opx.retrieval.stages import Found, Stage
 from opx.text.analyzer import KNOWN_BY, STOP_WORDS
 
 MAX_PAGES = 2
@@ -146,26 +146,25 @@ class StandIns:
         return frozenset[str]().union(*map(terms_of, found.chunks.values()))
 
 
-def add_pages(parsed: ParsedQuery, found: Sequence[StandIn], routed: Routed, search: Callable[[str], Routed]) -> None:
+def add_pages(query: ParsedQuery, pages: Sequence[StandIn], found: Found, search: Stage) -> None:
     """Adds the passages that `search` finds within each of these pages, by the question with its title. A page's confidence
     is the probability that it is meant, at most that of the best document found without it, if that was likely. A page that
-    was surer by itself is unchanged. Raises `StoreUnavailableError`."""
-    question = parsed.question
-    best = max((hit.confidence for hit in routed.judged), default=0.0)
-    bound = best if best >= Band.LIKELY.least else 1.0
-    for one in found:
-        confidence, name = min(one.page.confidence, bound), one.document.document_id
-        if any(hit.confidence >= confidence for hit in routed.judged if _document_of(hit) == name):
+    was surer by itself is unchanged. The question stays that of the last search. Raises `StoreUnavailableError`."""
+    text, where = query.question.text, query.where
+    bound = found.best if found.best >= Band.LIKELY.least else 1.0
+    for stand_in in pages:
+        confidence, name = min(stand_in.page.confidence, bound), stand_in.document.document_id
+        if any(hit.confidence >= confidence for hit in found.judged if _document_of(hit) == name):
             continue
-        parsed.question = replace(question, text=f"{question.text} {one.document.title}")
-        hits = [replace(hit, confidence=confidence) for hit in search(name).judged]
+        query.question = replace(query.question, text=f"{text} {stand_in.document.title}")
+        query.where = replace(where, document_ids=(name,))
+        hits = [replace(hit, confidence=confidence) for hit in search.apply(query, Found()).judged]
         if not hits:
             continue
-        routed.judged = [*(hit for hit in routed.judged if _document_of(hit) != name), *hits]
-        routed.added = True
-        parsed.changes = (*parsed.changes, one.change)
-        parsed.note(one.note)
-    parsed.question = question
+        found.judged = [*(hit for hit in found.judged if _document_of(hit) != name), *hits]
+        found.added = True
+        query.changes = (*query.changes, stand_in.change)
+        query.note(stand_in.note)
 
 
 def _document_of(judged: Judged) -> str:

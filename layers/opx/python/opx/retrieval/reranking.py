@@ -21,7 +21,7 @@ import numpy as np
 
 from opx.domain.documents import DocumentChunk
 from opx.domain.ids import shortened
-from opx.domain.queries import ReaderVerdict
+from opx.domain.queries import ReaderVerdict, SearchMode
 from opx.domain.record import replace
 from opx.errors import InvalidInputError, ModelError
 from opx.ports.models import (
@@ -36,8 +36,9 @@ from opx.ports.models import (
     lines_of,
 )
 from opx.retrieval.confidence import logistic
-from opx.retrieval.judging import DocumentReading, Judged
+from opx.retrieval.judging import DocumentReading, Judged, ranked
 from opx.retrieval.query_language import ParsedQuery
+from opx.retrieval.stages import Found
 from opx.runtime.deadlines import remaining
 from opx.runtime.threads import within
 
@@ -99,12 +100,19 @@ def model_of(name: str, *, scores: bool) -> ReaderModel:
 
 
 class RerankStage:
-    """Reranks with an external model. `model`: coefficients in place of those in `reranking.json`."""
+    """Reranks the hits of thorough searches with an external model. `model`: coefficients in place of those in the file."""
+
+    name = "rerank"
 
     def __init__(self, reranker: Reranker, seconds: float, model: ReaderModel | None = None) -> None:
         self._reranker = reranker
         self._seconds = seconds
         self._model = model
+
+    def apply(self, query: ParsedQuery, found: Found) -> Found:
+        if query.config.mode is SearchMode.THOROUGH:
+            found.judged = ranked(query.text, self.read(query, found.judged))
+        return found
 
     def read(self, parsed: ParsedQuery, judged: Sequence[Judged]) -> list[Judged]:
         """The same hits with the confidence after reranking; unchanged, with a note, if the reranker fails. The first
@@ -119,7 +127,7 @@ class RerankStage:
         left = remaining()
         seconds = self._seconds if left is None else min(self._seconds, round(READING_SHARE * left, 1))
         try:
-            with parsed.timed("rerank"):
+            with parsed.timed(self.name):
                 readings = self._readings(parsed.text, candidates, seconds)
         except ModelError as exc:
             log.warning("reranking with %s failed: %s", name, exc)

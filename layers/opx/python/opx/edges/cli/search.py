@@ -19,7 +19,7 @@ from opx.edges.cli.session import Session, pass_session
 from opx.errors import InvalidInputError
 from opx.operations.search import MAX_QUESTION, Query
 from opx.operations.search import query as ask
-from opx.retrieval.query import INDEX_DOWN
+from opx.retrieval.stages import INDEX_DOWN
 
 _DEFAULTS = QueryConfig()
 
