@@ -22,10 +22,10 @@ from opx.learning.outcome_store import KEPT_DAYS, KnownScopes, resolved_partitio
 from opx.ports.tables import OUTCOMES
 from opx.retrieval.hybrid import FusedHit
 from opx.retrieval.judging import Judged, in_order
-from opx.retrieval.learned_words import StandIn, add_pages
+from opx.retrieval.learned_words import StandIn
 from opx.retrieval.query_language import ParsedQuery, parse_query
 from opx.retrieval.rewording import QuestionWord
-from opx.retrieval.stages import Found
+from opx.retrieval.stages import Found, add_pages
 from tests.doubles.fake_time import FakeTime
 from tests.support.builders import a_document, an_entry
 from tests.unit.retrieval.test_query import KNOWLEDGE

@@ -58,6 +58,10 @@ class Judged(Struct, frozen=True, gc=False):
     is_report: bool = False
 
     @property
+    def document_id(self) -> str:
+        return self.hit.indexed.chunk.document_id
+
+    @property
     def score(self) -> float:
         """Confidence x trust, and x the outcomes of the document."""
         score = self.confidence * self.hit.indexed.trust

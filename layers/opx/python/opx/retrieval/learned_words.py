@@ -12,16 +12,13 @@ from msgspec import Struct
 
 from opx.domain.documents import KnowledgeDocument
 from opx.domain.outcomes import LearntPage
-from opx.domain.queries import Band
 from opx.domain.record import replace
 from opx.hygiene.untrusted import quoted, spoken
 from opx.ports import SearchEngine, SearchFilter, SearchRequest
 from opx.retrieval.fusion import terms_of
-from opx.retrieval.judging import Judged
 from opx.retrieval.query_language import ParsedQuery
 from opx.retrieval.question import Question, TermChange, Why
 from opx.retrieval.rewording import QuestionWord, words_of
-from opx.retrieval.stages import Found, Stage
 from opx.text.analyzer import KNOWN_BY, STOP_WORDS
 
 MAX_PAGES = 2
@@ -144,28 +141,3 @@ class StandIns:
         text = " ".join(word.text for word in words)
         found = self._engine.search(SearchRequest(within, text, None, _READ_ENTRIES, parsed.languages))
         return frozenset[str]().union(*map(terms_of, found.chunks.values()))
-
-
-def add_pages(query: ParsedQuery, pages: Sequence[StandIn], found: Found, search: Stage) -> None:
-    """Adds the passages that `search` finds within each of these pages, by the question with its title. A page's confidence
-    is the probability that it is meant, at most that of the best document found without it, if that was likely. A page that
-    was surer by itself is unchanged. The question stays that of the last search. Raises `StoreUnavailableError`."""
-    text, where = query.question.text, query.where
-    bound = found.best if found.best >= Band.LIKELY.least else 1.0
-    for stand_in in pages:
-        confidence, name = min(stand_in.page.confidence, bound), stand_in.document.document_id
-        if any(hit.confidence >= confidence for hit in found.judged if _document_of(hit) == name):
-            continue
-        query.question = replace(query.question, text=f"{text} {stand_in.document.title}")
-        query.where = replace(where, document_ids=(name,))
-        hits = [replace(hit, confidence=confidence) for hit in search.apply(query, Found()).judged]
-        if not hits:
-            continue
-        found.judged = [*(hit for hit in found.judged if _document_of(hit) != name), *hits]
-        found.added = True
-        query.changes = (*query.changes, stand_in.change)
-        query.note(stand_in.note)
-
-
-def _document_of(judged: Judged) -> str:
-    return judged.hit.indexed.chunk.document_id

@@ -118,8 +118,8 @@ class RerankStage:
         """The same hits with the confidence after reranking; unchanged, with a note, if the reranker fails. The first
         `MAX_CANDIDATES` documents are read; later ones are never surer than the surest of those. The answer is partial if
         the reranker had less than its time, as the search has to end."""
-        documents = {one.hit.indexed.chunk.document_id: one for one in reversed(judged)}
-        read = [*dict.fromkeys(one.hit.indexed.chunk.document_id for one in judged)][:MAX_CANDIDATES]
+        documents = {one.document_id: one for one in reversed(judged)}
+        read = [*dict.fromkeys(one.document_id for one in judged)][:MAX_CANDIDATES]
         if not read:
             return list(judged)
         name = self._reranker.name
@@ -146,10 +146,10 @@ class RerankStage:
         return ranking.readings
 
     def _judged(self, judged: Sequence[Judged], read: Mapping[str, tuple[Candidate, Reading]]) -> list[Judged]:
-        found = [self._with_reading(one, *read[name]) if (name := _document_of(one)) in read else one for one in judged]
+        found = [self._with_reading(one, *read[name]) if (name := one.document_id) in read else one for one in judged]
         most = max((one.confidence for one in found if one.reading and not one.least), default=1.0)
         return [
-            one if _document_of(one) in read or one.least else replace(one, confidence=min(one.confidence, most))
+            one if one.document_id in read or one.least else replace(one, confidence=min(one.confidence, most))
             for one in found
         ]
 
@@ -161,10 +161,6 @@ class RerankStage:
         confidence = min(max(combined(one.confidence, reading, model), one.least), one.most)
         line = _line(candidate, reading)
         return replace(one, confidence=confidence, reading=DocumentReading(reading, one.confidence, line))
-
-
-def _document_of(judged: Judged) -> str:
-    return judged.hit.indexed.chunk.document_id
 
 
 def candidate_of(judged: Judged) -> Candidate:

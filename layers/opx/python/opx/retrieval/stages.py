@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from opx.domain.documents import KnowledgeDocument
     from opx.domain.results import ExpandGraph
-    from opx.retrieval.learned_words import LearnedWords
+    from opx.retrieval.learned_words import LearnedWords, StandIn
     from opx.retrieval.words_only import Substitute
     from opx.runtime.knowledge_file import Marked
 
@@ -95,7 +95,7 @@ class Found(Struct):
     def covered(self, config: QueryConfig) -> int:
         """Number of documents with a good result."""
         floor = max(config.min_confidence, WORTHLESS)
-        return len({hit.hit.indexed.chunk.document_id for hit in self.judged if hit.confidence >= floor})
+        return len({hit.document_id for hit in self.judged if hit.confidence >= floor})
 
 
 def enough(config: QueryConfig) -> int:
@@ -239,7 +239,7 @@ class AddLearnt:
         before, where = query.question, query.where
         try:
             if (learnt := self.words()) is not None:
-                from opx.retrieval.learned_words import StandIns, add_pages
+                from opx.retrieval.learned_words import StandIns
 
                 pages = StandIns(query.engine, learnt, where.scopes).of(query, query.typed)
                 add_pages(query, pages, found, self.search)
@@ -248,6 +248,27 @@ class AddLearnt:
         finally:
             query.question, query.where = before, where
         return found
+
+
+def add_pages(query: ParsedQuery, pages: Sequence[StandIn], found: Found, search: Stage) -> None:
+    """Adds the passages that `search` finds within each of these pages, by the question with its title. A page's confidence
+    is the probability that it is meant, at most that of the best document found without it, if that was likely. A page that
+    was surer by itself is unchanged. The question stays that of the last search. Raises `StoreUnavailableError`."""
+    text, where = query.question.text, query.where
+    bound = found.best if found.best >= Band.LIKELY.least else 1.0
+    for stand_in in pages:
+        confidence, name = min(stand_in.page.confidence, bound), stand_in.document.document_id
+        if any(hit.confidence >= confidence for hit in found.judged if hit.document_id == name):
+            continue
+        query.question = replace(query.question, text=f"{text} {stand_in.document.title}")
+        query.where = replace(where, document_ids=(name,))
+        hits = [replace(hit, confidence=confidence) for hit in search.apply(query, Found()).judged]
+        if not hits:
+            continue
+        found.judged = [*(hit for hit in found.judged if hit.document_id != name), *hits]
+        found.added = True
+        query.changes = (*query.changes, stand_in.change)
+        query.note(stand_in.note)
 
 
 # -- ranking
@@ -407,7 +428,7 @@ class ShowResults:
         return found
 
     def _results(self, query: ParsedQuery, hits: Sequence[Judged]) -> list[RetrievalResult]:
-        names = [(hit.hit.indexed.key_id, hit.hit.indexed.chunk.document_id) for hit in hits]
+        names = [(hit.hit.indexed.key_id, hit.document_id) for hit in hits]
         try:
             documents = self.documents(names)
         except StoreUnavailableError:
