@@ -348,9 +348,13 @@ def _provided(entry: Marked) -> Stage:
 
     try:
         provided = plugins.used(plugins.STAGES, entry.text())
+        stage = provided() if isinstance(provided, type) else provided
     except PluginError as exc:
-        raise entry.error(f"{exc}: install the distribution that has it, or remove the stage") from exc
-    stage = provided() if isinstance(provided, type) else provided
+        raise entry.error(f"{exc}; install the distribution that has it, or remove the stage") from exc
+    except Exception as exc:  # a plugin's code may raise anything
+        raise entry.error(
+            f"the plugin {entry.text()!r} of {plugins.STAGES} can't be made: {type(exc).__name__}: {exc}"
+        ) from exc
     if not isinstance(stage, Stage):
         raise entry.error(f"the plugin {entry.text()!r} of {plugins.STAGES} is no stage: it needs `name` and `apply`")
     return stage
