@@ -101,9 +101,7 @@ def test_stages_are_applied_in_the_order_of_the_file(opx: Opx) -> None:
 
 def test_the_time_of_a_stage_follows_that_of_the_search(opx: Opx) -> None:
     names = list(search(opx, "[demote]")["timingsMs"])
-    assert names == ["embed", "lexical", "vector", "search", "judge", "demote"] or names.index("demote") > names.index(
-        "judge"
-    )
+    assert names[-2:] == ["judge", "demote"]
 
 
 @pytest.mark.parametrize(("name", "error"), [("broken", "ValueError"), ("silent", "TypeError")])
