@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.results import EvidencePack
 from opx.domain.scopes import Reader
 from opx.ports import Embedder
+from opx.retrieval.judging import Validity
 from opx.retrieval.query import KnowledgeQuery
 from opx.retrieval.searching import SearchRules, TierSearch
 from opx.retrieval.stages import (
@@ -50,4 +52,4 @@ def a_knowledge_query(
         *([LiveWeb(internet)] if internet else []),
         ShowResults(lambda _: {}),
     ]
-    return KnowledgeQuery(stages=stages, knowledge=knowledge, reader=reader)
+    return KnowledgeQuery(stages=stages, knowledge=knowledge, reader=reader, validity=Validity(knowledge, time.time))

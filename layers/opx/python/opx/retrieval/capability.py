@@ -20,6 +20,7 @@ from opx.ports.search import WakeableIndex
 from opx.ports.tables import LIFECYCLE
 from opx.retrieval.confidence import calibration_key
 from opx.retrieval.documents import Expander, ReadableDocuments
+from opx.retrieval.judging import Validity
 from opx.retrieval.query import NOT_CONFIGURED, KnowledgeQuery, MeasuredQuery
 from opx.retrieval.searching import CalibratedModels, RememberedVectors, SearchRules, TierSearch
 from opx.retrieval.stages import (
@@ -150,9 +151,8 @@ class Questions:
             stages=self._stages(reader, embedder, internet, words=words),
             knowledge=self.installation.knowledge,
             reader=reader,
+            validity=Validity(self.installation.knowledge, self.installation.clock, hidden),
             internet=internet,
-            clock=self.installation.clock,
-            hidden=hidden,
             report=report,
             observers=self.observers(reader, embedder, report, gaps=gaps) if recorded else (),
         )

@@ -17,7 +17,7 @@ from opx.domain.record import replace
 from opx.domain.results import Answer, Results, RetrievalResult
 from opx.domain.scopes import Reader
 from opx.errors import StoreUnavailableError
-from opx.ports import Clock, SearchFilter
+from opx.ports import SearchFilter
 from opx.retrieval.judging import Validity
 from opx.retrieval.query_language import ParsedQuery, parse_query
 from opx.retrieval.question import Why
@@ -38,19 +38,15 @@ MAX_CHANGES = 50
 class KnowledgeQuery:
     """Answers questions of one `reader`, whose scopes are part of every search and can't be widened by a question.
 
-    `stages` make the answer, in order. Documents of the categories `hidden` are never found. `internet` answers questions
-    from the web, if it is configured.
+    `stages` make the answer, in order. Only documents of `validity` are found. `internet` answers questions from the web, if
+    it is configured.
     """
 
     stages: Sequence[Stage]
     knowledge: KnowledgeModel
     reader: Reader
+    validity: Validity
     internet: Internet | None = None
-    clock: Clock = time.time
-    hidden: frozenset[str] = frozenset()
-
-    def __post_init__(self) -> None:
-        self._validity = Validity(self.knowledge, self.clock, self.hidden)
 
     def query(self, query: str, config: QueryConfig | None = None, *, expand_graph: bool = False) -> Results:
         """The results that reach `min_confidence`, ranked by confidence x trust; the list's `unconfirmed` has the best of
@@ -109,8 +105,8 @@ class KnowledgeQuery:
             updated_from=day_number(config.updated_from) if config.updated_from else None,
             updated_before=day_number(config.updated_before) if config.updated_before else None,
         )
-        parsed.day = self._validity.day(config.as_of)
-        parsed.valid = self._validity.on(parsed.day)
+        parsed.day = self.validity.day(config.as_of)
+        parsed.valid = self.validity.on(parsed.day)
         return parsed
 
 

@@ -77,8 +77,8 @@ class TierSearch:
     """Searches the tiers of a question, and judges the hits; safe to share between threads. No `embedder`: the index embeds
     by itself. `models` are those of confidence, `bound` returns the runbooks of alerts.
 
-    Tiers, identifiers and judgement are one stage: the hits of a tier decide if the next one is searched, and the index
-    is asked again for entries with the question's identifiers.
+    Tiers, identifiers and judgement are one stage: the hits of a tier decide if the next one is searched, and entries with
+    the question's identifiers are looked up after each.
     """
 
     name = "search"

@@ -64,7 +64,7 @@ ENOUGH = 3
 
 
 class Found(Struct):
-    """What was found for a question so far.
+    """The state of an answer: hits, then results.
 
     `judged` are the hits of all tiers, the best first once they are ranked; `steps` the tiers in the order in which they were
     considered; `added`: pages of another search were added. `results` and `unconfirmed` are as in the answer, empty until
@@ -110,7 +110,7 @@ class Stage(Protocol):
     name: str
 
     def apply(self, query: ParsedQuery, found: Found) -> Found:
-        """What is found after this stage."""
+        """Returns the state of the answer after this stage."""
 
 
 # -- searches
@@ -148,7 +148,7 @@ class ByWords:
 
 @dataclass(eq=False)
 class ByIndex:
-    """Applies the searches to the index, or as of a past time to the engine that `past` returns in its place.
+    """Applies the searches to the index, or as of a past time to the engine of `past`.
 
     `emptied` is called if nothing was found, and returns True if that is because the index is lost. If the index fails,
     `related` may still find evidence, and ends the answer; else `StoreUnavailableError` is raised.
@@ -419,12 +419,12 @@ class ShowResults:
     """Returns the documents with these key ids and document ids. Raises `StoreUnavailableError`."""
 
     def apply(self, query: ParsedQuery, found: Found) -> Found:
-        config, asks_to_act = query.config, calls_for_action(query.text)
+        config, is_demand = query.config, calls_for_action(query.text)
         good_first = sorted(found.judged, key=lambda hit: not reaches(hit.confidence, config))
         results = self._results(query, found.judged if found.live else good_first[: config.max_results])
         if found.live:
-            results = [*results, *in_order(found.live)] if asks_to_act else in_order([*results, *found.live])
-        if asks_to_act:
+            results = [*results, *in_order(found.live)] if is_demand else in_order([*results, *found.live])
+        if is_demand:
             results = _marked(results)
         shown = sorted(results, key=lambda result: not reaches(result.confidence, config))[: config.max_results]
         found.results = tuple(result for result in shown if reaches(result.confidence, config))
