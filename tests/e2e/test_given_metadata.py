@@ -13,7 +13,7 @@ from opx.domain.scopes import Identity, Scope
 from opx.errors import StoreUnavailableError
 from opx.ingestion.events import SIDECAR_SUFFIX, Result
 from opx.lifecycle.versions.differences import Restorer
-from opx.retrieval.query import NO_METADATA
+from opx.retrieval.stages import NO_METADATA
 from tests.e2e.systems import SystemUnderTest
 from tests.support.archive_support import services_at
 from tests.support.cli_support import Opx

@@ -1,4 +1,5 @@
-"""Imports of a fresh process for one search: modules that only other operations need cost every cold start."""
+"""A search in a fresh process: modules that only other operations need cost every cold start, and each call on the way to the
+index is read by everyone who follows a question."""
 
 from __future__ import annotations
 
@@ -14,6 +15,9 @@ PASSAGES, DOCUMENTS, COMMAND_MODULES = 104, 119, 129
 """Of the library, packages included: of a search for passages alone, of one that hands documents over (it reads the catalog,
 the corpus store and the table of effects), and of the command, which renders them. Raise them only for what a search itself
 needs."""
+
+FRAMES, OF_QUESTIONS = 14, 7
+"""Calls from the function of the command to the index's search, and those from `KnowledgeQuery.answer`, both included."""
 
 DOCUMENT = "# Pods keep restarting\n\nLook at the memory limit and the liveness probe.\n"
 
@@ -43,6 +47,20 @@ import sys
 from opx.edges.cli.main import Launch, run
 from opx.system import bootstrap, connect
 assert run(["--home", sys.argv[1], "search", "pods keep restarting"], Launch(bootstrap, connect)) == 0
+"""
+
+CALLS = """
+import inspect
+from opx.adapters.embedded.search_index import EmbeddedIndex
+search = EmbeddedIndex.search
+
+def counted(self, request):
+    names = [f"{frame.frame.f_globals['__name__']}.{frame.function}" for frame in inspect.stack()]
+    print(*names[:names.index("opx.edges.cli.search.search_command") + 1], sep="\\n")
+    print("end")
+    return search(self, request)
+
+EmbeddedIndex.search = counted
 """
 
 LOADED = """
@@ -82,6 +100,13 @@ def test_one_search_imports_few_modules(home: Path, program: str, most: int) -> 
         "plugins are looked up where no built-in name fits, which takes up to 50 ms"
     )
     assert "importlib.resources" not in lines, "files of the package are read by their paths, which takes 4 ms less"
+
+
+def test_few_calls_lead_from_the_command_to_the_index(home: Path) -> None:
+    calls = run(CALLS + COMMAND, home)
+    calls = calls[: calls.index("end")]
+    assert len(calls) <= FRAMES, calls
+    assert calls.index("opx.retrieval.query.answer") < OF_QUESTIONS, calls
 
 
 def test_a_command_writes_nothing_of_its_own_among_the_compiled_modules(home: Path, tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ from opx.graph.expansion import (
 from opx.graph.knowledge_graph import KnowledgeGraph
 from opx.ingestion.corpus.chunk_files import read_chunks
 from opx.operations.system import System
-from opx.retrieval.query import INDEX_DOWN
+from opx.retrieval.stages import INDEX_DOWN
 from tests.support.agent_calls import a_system
 from tests.support.api_requests import call, check_described
 from tests.support.cli_support import Opx

@@ -21,11 +21,11 @@ from opx.learning.learned_words import MAX_REPORT, LearntStore, ScopedWords, rep
 from opx.learning.outcome_store import KEPT_DAYS, KnownScopes, resolved_partition, rows_of
 from opx.ports.tables import OUTCOMES
 from opx.retrieval.hybrid import FusedHit
-from opx.retrieval.judging import Judged
-from opx.retrieval.learned_words import StandIn, add_pages
-from opx.retrieval.query_language import parse_query
+from opx.retrieval.judging import Judged, in_order
+from opx.retrieval.learned_words import StandIn
+from opx.retrieval.query_language import ParsedQuery, parse_query
 from opx.retrieval.rewording import QuestionWord
-from opx.retrieval.routing import Routed, in_order
+from opx.retrieval.stages import Found, add_pages
 from opx_testing.entries import an_entry
 from opx_testing.fake_time import FakeTime
 from tests.support.builders import a_document
@@ -241,26 +241,34 @@ class TestAdding:
     )
     def test_it_changes_no_other_hit(self, found: dict[str, float], after: dict[str, float]) -> None:
         question = parse_query("kasse kaputt", ANYTHING, KNOWLEDGE)
-        routed = Routed([a_hit(name, confidence) for name, confidence in found.items()])
-        searched = []
-
-        def search(document_id: str) -> Routed:
-            searched.append((document_id, question.text))
-            return Routed([a_hit("page", 0.99)])
-
-        add_pages(question, [a_stand_in()], routed, search)
-        ranked = [(hit.hit.indexed.chunk.document_id, hit.confidence) for hit in in_order(routed.judged)]
+        before = Found([a_hit(name, confidence) for name, confidence in found.items()])
+        search = Searched("page")
+        add_pages(question, [a_stand_in()], before, search)
+        ranked = [(hit.hit.indexed.chunk.document_id, hit.confidence) for hit in in_order(before.judged)]
         assert ranked == sorted(after.items(), key=lambda one: -one[1])
         changed = after != found
-        assert searched == ([("page", f"kasse kaputt {GATEWAY_TITLE}")] if changed else [])
-        assert (len(question.changes), len(question.notes), routed.added) == (changed, changed, changed)
-        assert question.text == "kasse kaputt"
+        assert search.searched == ([(("page",), f"kasse kaputt {GATEWAY_TITLE}")] if changed else [])
+        assert (len(question.changes), len(question.notes), before.added) == (changed, changed, changed)
 
     def test_a_page_that_passes_no_filter_is_not_mentioned(self) -> None:
         question = parse_query("kasse kaputt", ANYTHING, KNOWLEDGE)
-        routed = Routed()
-        add_pages(question, [a_stand_in()], routed, lambda _: Routed())
-        assert (routed.judged, question.changes, question.notes) == ([], (), [])
+        found = Found()
+        add_pages(question, [a_stand_in()], found, Searched())
+        assert (found.judged, question.changes, question.notes) == ([], (), [])
+
+
+class Searched:
+    """A search that finds these documents, and remembers within which documents it searched for what."""
+
+    name = "search"
+
+    def __init__(self, *names: str) -> None:
+        self._names = names
+        self.searched: list[tuple[tuple[str, ...], str]] = []
+
+    def apply(self, query: ParsedQuery, found: Found) -> Found:
+        self.searched.append((query.where.document_ids, query.text))
+        return Found([a_hit(name, 0.99) for name in self._names])
 
 
 def a_hit(document_id: str, confidence: float) -> Judged:

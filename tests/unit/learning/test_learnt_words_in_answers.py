@@ -22,6 +22,7 @@ from opx.retrieval.learned_words import FEW_ENTRIES
 from opx.retrieval.query import KnowledgeQuery
 from tests.support.agent_calls import a_system, id_of
 from tests.support.outcome_support import forget_outcomes
+from tests.support.query_support import a_knowledge_query
 
 ACME, SHOP = "client:acme", "client:acme/project:shop"
 GATEWAY, DISK = "documents/runbooks/gateway.md", "documents/runbooks/disk.md"
@@ -351,4 +352,4 @@ def a_query(services: System, **parts: Any) -> KnowledgeQuery:
         "reader": reader,
         "rules": services.questions.search_rules,
     }
-    return KnowledgeQuery(**used | parts)
+    return a_knowledge_query(**used | parts)

@@ -21,10 +21,10 @@ from opx.operations.system import System
 from opx.ports.tables import OUTCOMES
 from opx.retrieval.citations import citations
 from opx.retrieval.hybrid import FusedHit
-from opx.retrieval.judging import NOT_READ, Judged
+from opx.retrieval.judging import Judged, in_order
 from opx.retrieval.query import KnowledgeQuery
 from opx.retrieval.receipts import Receipt, ReplayVerdict, replay
-from opx.retrieval.routing import in_order
+from opx.retrieval.stages import NOT_READ
 from opx_testing.entries import an_entry
 from tests.support.agent_calls import DISK, DISK_TITLE, id_of
 from tests.support.outcome_support import (
@@ -40,6 +40,7 @@ from tests.support.outcome_support import (
     ranks,
     record,
 )
+from tests.support.query_support import a_knowledge_query
 
 
 def a_hit(content: str) -> FusedHit:
@@ -171,11 +172,11 @@ def _reads(table: Counting, query: KnowledgeQuery) -> int:
 
 def a_query(services: System, experience: LearnedExperience) -> KnowledgeQuery:
     reader = services.corpus.projects.reader(SHOP)
-    return KnowledgeQuery(
-        index=services.indexing.search_engine,
-        embedder=services.indexing.query_embedder,
-        knowledge=services.installation.knowledge,
-        reader=reader,
+    return a_knowledge_query(
+        services.indexing.search_engine,
+        services.indexing.query_embedder,
+        services.installation.knowledge,
+        reader,
         rules=services.questions.search_rules,
         experience=experience.seen_by(reader.visible),
     )

@@ -20,8 +20,9 @@ from opx.records.capability import check_gaps, is_gap
 from opx.records.gaps.log import GapLog
 from opx.records.gaps.model import GapStatus
 from opx.records.gaps.recording import MAX_ABSENT, MAX_TEXT, shown
-from opx.retrieval.query import INDEX_DOWN, NO_TIER, UNSEARCHED
+from opx.retrieval.query import NO_TIER
 from opx.retrieval.searching import RememberedVectors
+from opx.retrieval.stages import INDEX_DOWN, UNSEARCHED
 from opx.runtime.metrics import Metric
 from tests.support.agent_calls import DISK_TITLE, a_system
 from tests.support.fakes import Measured, WordsEmbedder

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from opx.adapters.embedded.search_index import EmbeddedIndex
 from opx.domain.queries import QueryConfig, SearchMode
 from opx.ports import SearchRequest, SearchResponse, Vector
-from opx.retrieval.query import KnowledgeQuery
 from opx.retrieval.question import LEAST_WORDS, focused, value_words
 from opx.text.analyzer import ENGLISH
 from opx_testing.entries import a_change
 from tests.support.fakes import WordsEmbedder
+from tests.support.query_support import a_knowledge_query
 from tests.unit.retrieval.test_query import KNOWLEDGE, NOBODY, a_text
 
 
@@ -117,7 +117,7 @@ class TestSearches:
     ) -> None:
         recording, embedder = Recording(index), CountingEmbedder()
         index.apply([a_change(a_text("the api pod is restarting"))])
-        query = KnowledgeQuery(index=recording, embedder=embedder, knowledge=KNOWLEDGE, reader=NOBODY)
+        query = a_knowledge_query(recording, embedder, KNOWLEDGE, NOBODY)
         config = QueryConfig(mode=mode, min_confidence=0, tiers=("internal",))
         assert query.answer(self.QUESTION, config).results
         (request,) = recording.requests

@@ -181,14 +181,14 @@ class TestTermWeights:
 class TestRequest:
     def test_values_of_the_question_are_those_of_the_request(self) -> None:
         index = RecordingIndex()
-        HybridSearch(index).run(HybridQuery("disk web", None, values=frozenset({"web"})), EVERYONE, QueryConfig())
+        HybridSearch(index).search(HybridQuery("disk web", None, values=frozenset({"web"})), EVERYONE, QueryConfig())
         assert index.requests[0].values == {"web"}
 
     @pytest.mark.parametrize("mode", list(SearchMode))
     def test_index_is_searched_once_for_both_legs(self, mode: SearchMode) -> None:
         index, vector = RecordingIndex(), any_vector("q")
         where = replace(EVERYONE, tags=("linux",))
-        HybridSearch(index).run(HybridQuery("disk", vector), where, QueryConfig(mode=mode))
+        HybridSearch(index).search(HybridQuery("disk", vector), where, QueryConfig(mode=mode))
         (request,) = index.requests
         assert replace(request, choose=None) == SearchRequest(where, "disk", vector, DEPTH[mode])
 
@@ -197,7 +197,7 @@ class TestRequest:
 
     def test_missing_vector_leaves_the_vector_leg_out(self) -> None:
         index = RecordingIndex()
-        HybridSearch(index).run(HybridQuery("disk", None), EVERYONE, QueryConfig())
+        HybridSearch(index).search(HybridQuery("disk", None), EVERYONE, QueryConfig())
         assert index.requests[0].vector is None
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opx.retrieval.routing import calls_for_action, in_order
+from opx.retrieval.judging import calls_for_action, in_order
 
 
 @dataclass(frozen=True)

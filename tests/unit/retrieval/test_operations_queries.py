@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,8 +14,10 @@ from opx.errors import IndexUnavailableError, StoreUnavailableError, UnknownCate
 from opx.operations.system import System
 from opx.ports import SearchRequest, SearchResponse
 from opx.retrieval.query import LEGS, STAGES
+from opx.retrieval.stages import ByIndex
 from opx.runtime.metrics import Metric
 from tests.support.agent_calls import DISK_TITLE, a_system
+from tests.support.cli_support import ROOT
 from tests.support.fakes import Measured
 
 
@@ -57,6 +60,15 @@ def test_every_leg_and_stage_is_timed_in_its_mode(services: System, measured: Me
     assert {tuple(labels.values()) for labels in legs} == {(mode.value, leg) for leg in LEGS}
     assert {tuple(labels.values()) for labels in stages} >= {(mode.value, stage) for stage in STAGES}
     assert measured.labels[Metric.QUERIES] == [{"mode": mode.value}]
+
+
+def test_the_page_lists_the_stages_of_an_answer_in_order(services: System) -> None:
+    page = (ROOT / "docs" / "searching.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| `(\w+)` \|", page.partition("## Stages of an answer")[2], re.MULTILINE)
+    (index,) = (stage for stage in services.questions.search().stages if isinstance(stage, ByIndex))
+    names = [stage.name for stage in services.questions.search().stages]
+    names[1:1] = [stage.name for stage in index.searches]
+    assert [name for name in listed if name not in ("words", "rerank")] == names
 
 
 def test_legs_are_within_the_search(services: System) -> None:

@@ -73,7 +73,7 @@ class TestRanges:
     @given(text=texts | st.text(max_size=500))
     def test_so_they_are_for_what_an_index_finds(self, index: EmbeddedIndex, text: str) -> None:
         query = HybridQuery(text, WordsEmbedder().embed_query(text), ENGLISH)
-        found = HybridSearch(index).run(query, EVERYONE, QueryConfig(), per_document=PASSAGES)
+        found = HybridSearch(index).search(query, EVERYONE, QueryConfig(), per_document=PASSAGES)
         rows = evidence_of(text, found, pages_in(found))
         check_ranges(rows)
         assert all(0 <= row["bm25"] <= row["bm25_best"] <= 2 for row in rows)  # title and text give a term 1 each

@@ -23,6 +23,7 @@ from opx.settings import Settings
 from opx.system import bootstrap
 from opx_testing.entries import a_change, an_entry
 from tests.support.fakes import WordsEmbedder
+from tests.support.query_support import a_knowledge_query
 
 ANYTHING = QueryConfig(min_confidence=0)
 NOBODY = reader_of(Identity())
@@ -93,7 +94,7 @@ def a_query(index: SearchIndex, *entries: IndexEntry, reader: Reader = NOBODY, *
     """Questions over an index with `entries`, each as a separate document."""
     index.apply([a_change(entry) for entry in entries])
     used: dict[str, Any] = {"embedder": WordsEmbedder(), "knowledge": KNOWLEDGE} | parts
-    return KnowledgeQuery(index=index, reader=reader, **used)
+    return a_knowledge_query(index, reader=reader, **used)
 
 
 def contents(results: Sequence[RetrievalResult]) -> list[str]:

@@ -17,8 +17,8 @@ from opx.domain.scopes import Identity
 from opx.errors import InvalidInputError
 from opx.operations.registry import Function
 from opx.operations.system import System
-from opx.retrieval.query import INDEX_DOWN
 from opx.retrieval.research.planners import ChatPlanner, RulePlanner
+from opx.retrieval.stages import INDEX_DOWN
 from opx.settings import Settings
 from opx.system import bootstrap
 from tests.support.agent_calls import CORPUS, a_system

@@ -16,12 +16,12 @@ from opx.domain.results import Answer
 from opx.domain.scopes import Identity, Reader, Scope, reader_of
 from opx.errors import IndexUnavailableError
 from opx.ports import SearchFilter, SearchRequest, SearchResponse
-from opx.retrieval.query import KnowledgeQuery
 from opx.retrieval.query_language import parse_query
 from opx.retrieval.rewording import MAX_WORDS, reworded
 from opx.retrieval.searching import SearchRules
 from opx_testing.entries import a_change
 from tests.support.fakes import WordsEmbedder
+from tests.support.query_support import a_knowledge_query
 from tests.unit.retrieval.test_query import KNOWLEDGE, NOBODY, a_text
 
 ANYTHING = QueryConfig(min_confidence=0)
@@ -67,7 +67,7 @@ class Counting:
 
 def ask(index: Any, question: str, config: QueryConfig = ANYTHING, reader: Reader = NOBODY, **parts: Any) -> Answer:
     used: dict[str, Any] = {"embedder": WordsEmbedder(), "knowledge": KNOWLEDGE} | parts
-    return KnowledgeQuery(index=index, reader=reader, **used).answer(question, config)
+    return a_knowledge_query(index, reader=reader, **used).answer(question, config)
 
 
 def proposed(index: EmbeddedIndex, question: str, reader: Reader = NOBODY) -> dict[str, str]:

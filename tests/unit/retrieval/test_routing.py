@@ -16,9 +16,8 @@ from opx.errors import IndexUnavailableError
 from opx.hygiene.near_duplicates import fingerprint
 from opx.ports import IndexEntry, SearchRequest, SearchResponse
 from opx.retrieval.citations import WARNINGS
-from opx.retrieval.judging import HELD_BACK
+from opx.retrieval.judging import HELD_BACK, in_order
 from opx.retrieval.query import KnowledgeQuery
-from opx.retrieval.routing import in_order
 from opx_testing.entries import a_change
 from tests.support.fakes import WordsEmbedder
 from tests.unit.retrieval.test_query import ANYTHING, a_query, a_text, contents

@@ -51,7 +51,7 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def searched(index: EmbeddedIndex, query: HybridQuery, config: QueryConfig | None = None) -> FusedHits:
-    return HybridSearch(index).run(query, EVERYONE, config or QueryConfig(), per_document=4)
+    return HybridSearch(index).search(query, EVERYONE, config or QueryConfig(), per_document=4)
 
 
 QUERY = HybridQuery(QUESTION, any_vector("q"))

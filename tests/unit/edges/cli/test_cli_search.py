@@ -154,6 +154,13 @@ def test_explain_shows_the_ranks_and_scores_of_each_hit(opx: Opx) -> None:
         assert f"\n   {part}" in result.stdout
 
 
+def test_explain_shows_the_stages_in_order_with_their_times(opx: Opx) -> None:
+    last = opx("search", "load average", *ANY, "--explain", "--limit", "1", "--expand", "section").stdout.splitlines()[
+        -1
+    ]
+    assert re.sub(r"\d+\.\d ms", "T", last) == "stages: embed T, search T, lexical T, vector T, judge T, expand T"
+
+
 def test_a_dash_reads_the_question_from_standard_input(opx: Opx) -> None:
     result = opx("search", "-", *ANY, "--limit", "1", stdin="load average\n")
     assert result.stdout.startswith("1. High CPU")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -13,9 +12,8 @@ from opx.domain.ids import stable_hash
 from opx.domain.knowledge import WARNINGS_CATEGORY
 from opx.domain.outcomes import DocumentOutcomes, JudgedPassage
 from opx.domain.record import replace
-from opx.domain.results import Answer, IndexedChunk, RetrievalResult
+from opx.domain.results import IndexedChunk, RetrievalResult
 from opx.domain.scopes import scope_of_key
-from opx.errors import StoreUnavailableError
 from opx.learning.outcome_store import (
     LEARNT,
     OUTCOMES,
@@ -36,8 +34,6 @@ if TYPE_CHECKING:
     from opx.learning.learned_words import LearntStore, ScopedWords, ScopeWords
     from opx.learning.tried_steps import Holds, TriedSteps
     from opx.learning.warnings import StepWarnings
-
-log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -168,15 +164,12 @@ class HitExperience:
             self._moved[judged.hit.indexed.entry_id] = round(outcome.factor, 6)
         return replace(judged, outcome=outcome)
 
-    def annotated(self, answer: Answer) -> Answer:
-        outcomes = stable_hash("outcomes", sorted(self._moved.items()))[:16] if self._moved else ""
-        try:
-            results = tuple(map(self._warned, answer.results)) if self._tried else answer.results
-        except StoreUnavailableError:
-            log.exception("warnings can't be read")
-            note = "warnings about steps of these documents could not be read"
-            return replace(answer, outcomes=outcomes, partial=True, notes=(*answer.notes, note))
-        return replace(answer, outcomes=outcomes, results=results)
+    @property
+    def mark(self) -> str:
+        return stable_hash("outcomes", sorted(self._moved.items()))[:16] if self._moved else ""
+
+    def warned(self, results: tuple[RetrievalResult, ...]) -> tuple[RetrievalResult, ...]:
+        return tuple(map(self._warned, results)) if self._tried else results
 
     def _warned(self, result: RetrievalResult) -> RetrievalResult:
         if result.category == WARNINGS_CATEGORY:

@@ -26,7 +26,7 @@ from opx.operations.search import (
     answered,
 )
 from opx.retrieval.citations import NOTHING_FOUND, citations, handed_over, inventory, next_line
-from opx.retrieval.query import INDEX_DOWN
+from opx.retrieval.stages import INDEX_DOWN
 
 PARTIAL = "Partial answer: something could not be searched."
 REPLY_OVERHEAD = 40

@@ -22,9 +22,10 @@ from opx.ports import Tables
 from opx.ports.search import CorpusState, CorpusVersion
 from opx.ports.tables import AUDIT, GAPS
 from opx.records.audit import AuditLog, InstallationKey
-from opx.retrieval.query import INDEX_DOWN, NO_TIER, UNSEARCHED, Answered, Finish, Observer, good_from
+from opx.retrieval.query import NO_TIER, Answered, Finish, Observer
 from opx.retrieval.receipts import RecordedQuestion, receipt_of
 from opx.retrieval.searching import RememberedVectors
+from opx.retrieval.stages import INDEX_DOWN, UNSEARCHED, good_from
 from opx.runtime.knowledge_file import Installation
 from opx.runtime.metrics import Metric, Report
 from opx.text.analyzer import ANALYZER_VERSION

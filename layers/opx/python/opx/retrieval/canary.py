@@ -10,7 +10,7 @@ from opx.domain.scopes import Identity
 from opx.errors import StoreUnavailableError
 from opx.ports import Clock
 from opx.retrieval.capability import Questions
-from opx.retrieval.query import INDEX_DOWN
+from opx.retrieval.stages import INDEX_DOWN
 from opx.runtime.metrics import Metric, Report
 
 log = logging.getLogger(__name__)

@@ -15,22 +15,39 @@ from opx.domain.scopes import Identity, Reader
 from opx.errors import KnowledgeConfigError, StoreUnavailableError
 from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.indexing.capability import Indexing
-from opx.ports import Item, SearchFilter, Tables
+from opx.ports import Embedder, Item, SearchFilter, Tables
 from opx.ports.search import WakeableIndex
 from opx.ports.tables import LIFECYCLE
 from opx.retrieval.confidence import calibration_key
 from opx.retrieval.documents import Expander, ReadableDocuments
-from opx.retrieval.query import NOT_CONFIGURED, KnowledgeQuery, MeasuredQuery, Past, counted_as_unavailable
-from opx.retrieval.searching import CalibratedModels, RememberedVectors, SearchRules
+from opx.retrieval.judging import Validity
+from opx.retrieval.query import NOT_CONFIGURED, KnowledgeQuery, MeasuredQuery
+from opx.retrieval.searching import CalibratedModels, RememberedVectors, SearchRules, TierSearch
+from opx.retrieval.stages import (
+    AddLearnt,
+    ByIndex,
+    ByWords,
+    LiveWeb,
+    NoteWaiting,
+    Outcomes,
+    Past,
+    Phrases,
+    Rank,
+    Relate,
+    Reword,
+    ShowResults,
+    Warn,
+    read_stages,
+)
 from opx.runtime.knowledge_file import Installation
-from opx.runtime.metrics import Report, unreported
+from opx.runtime.metrics import Metric, Report, unreported
 from opx.settings import MANAGED_ENGINE
 
 if TYPE_CHECKING:
     from opx.domain.learning import StepWarning
     from opx.domain.outcomes import JudgedPassage
     from opx.domain.procedures import Classified, Command
-    from opx.domain.results import Expanded, ExpandGraph, FoundText
+    from opx.domain.results import ExpandGraph
     from opx.ports.search import WordsSegments
     from opx.retrieval.calibration.models import CalibrationStore
     from opx.retrieval.handover import Classify, Handover
@@ -38,9 +55,9 @@ if TYPE_CHECKING:
     from opx.retrieval.learned_words import LearnedWords
     from opx.retrieval.models import Models
     from opx.retrieval.query import Observer
-    from opx.retrieval.reranking import RerankStage
     from opx.retrieval.research.planning import Planner
     from opx.retrieval.research.researcher import Researcher
+    from opx.retrieval.stages import Internet, Stage
     from opx.retrieval.web.service import InternetSearch
     from opx.retrieval.words_only import WordsOnly
     from opx.text.procedures.effects import EffectTable
@@ -122,35 +139,57 @@ class Questions:
         to the audit log and, with `gaps`, to the gaps, depending on the settings. Categories in `hidden` aren't searched.
         With `words`, a question that finds the index asleep is answered by words alone, where the settings allow that."""
         caller = self.installation.identity_of(identity)
-        with counted_as_unavailable(report):
+        try:
             reader = self.corpus.projects.reader(caller)
+        except StoreUnavailableError:
+            report(Metric.SEARCH_UNAVAILABLE, 1.0)
+            raise
         questions = self.indexing.query_embedder
         embedder = RememberedVectors(questions) if questions else None
-        experience = self.experience()
+        internet = partial(self._search_internet, caller.client_id)
         return MeasuredQuery(
-            index=self.indexing.search_engine,
-            embedder=embedder,
+            stages=self._stages(reader, embedder, internet, words=words),
             knowledge=self.installation.knowledge,
             reader=reader,
+            validity=Validity(self.installation.knowledge, self.installation.clock, hidden),
+            internet=internet,
             report=report,
-            rules=self.search_rules,
-            models=self._confidence_models,
-            reranker=self._rerank_stage,
-            internet=partial(self._search_internet, caller.client_id),
-            expander=Expander(lambda document_id: self.documents.chunks(reader, document_id)),
-            graph=partial(self._expand, reader),
-            experience=experience.seen_by(reader.visible),
-            learnt=partial(experience.words, reader.visible) if self._uses_learnt_words else None,
-            bound=partial(self._bound, reader),
-            documents=self.corpus.catalog.named,
-            past=self.past,
-            emptied=partial(self._is_emptied, reader),
-            waiting=self._waiting_documents,
-            words=self._words_only.while_waking if words and self._words_only else None,
-            clock=self.installation.clock,
-            hidden=hidden,
             observers=self.observers(reader, embedder, report, gaps=gaps) if recorded else (),
         )
+
+    def _stages(self, reader: Reader, embedder: Embedder | None, internet: Internet, *, words: bool) -> list[Stage]:
+        """The stages of an answer, in order."""
+        knowledge, rules, experience = self.installation.knowledge, self.search_rules, self.experience()
+        search = TierSearch(
+            embedder,
+            knowledge,
+            rules,
+            self._confidence_models,
+            bound=lambda *alert: self.graph().named_runbooks(reader, *alert),
+        )
+        related = Relate(lambda: self.graph().expansion(reader))
+        by_words = self._words_only if words else None
+        learns = self.installation.settings.learned_words == "on"
+        searches: list[Stage] = [
+            search,
+            Phrases(search),
+            *([Reword(search)] if rules.reword else []),
+            *([AddLearnt(search, partial(experience.words, reader.visible))] if learns else []),
+        ]
+        return [
+            *([ByWords(by_words.while_waking, searches)] if by_words else []),
+            ByIndex(self.indexing.search_engine, self.past, partial(self._is_emptied, reader), searches, related),
+            Outcomes(experience.seen_by(reader.visible)),
+            Rank(),
+            *self._rerank_stages,
+            *self.installation.declared(read_stages),
+            LiveWeb(internet),
+            ShowResults(self.corpus.catalog.named),
+            NoteWaiting(self._waiting_documents, counts=not reader.identity.client_id),
+            Expander(lambda document_id: self.documents.chunks(reader, document_id)),
+            Warn(),
+            related,
+        ]
 
     @cached_property
     def _words_only(self) -> WordsOnly | None:
@@ -204,10 +243,6 @@ class Questions:
             settings.search_legs, fusion, rerank=settings.reranker != "off", reword=settings.rewording == "on"
         )
 
-    @property
-    def _uses_learnt_words(self) -> bool:
-        return self.installation.settings.learned_words == "on"
-
     @cached_property
     def _confidence_models(self) -> CalibratedModels:
         """Shared by all searches of this process, so that a calibration is read only every now and then."""
@@ -225,14 +260,15 @@ class Questions:
         return CalibrationStore(self.tables.table(LIFECYCLE), self.indexing.indexes.subject)
 
     @property
-    def _rerank_stage(self) -> RerankStage | None:
+    def _rerank_stages(self) -> list[Stage]:
+        """The stage that reranks; none if no model is configured for it."""
         settings = self.installation.settings
-        if settings.reranker in LIBRARY_RERANKERS:
-            return None
+        reranker = None if settings.reranker in LIBRARY_RERANKERS else self.models().reranker
+        if reranker is None:
+            return []
         from opx.retrieval.reranking import RerankStage
 
-        reranker = self.models().reranker
-        return RerankStage(reranker, settings.rerank_seconds) if reranker else None
+        return [RerankStage(reranker, settings.rerank_seconds)]
 
     def _is_emptied(self, reader: Reader) -> bool:
         """True if the index has nothing of what the catalog has for this reader since its writes must be visible."""
@@ -253,12 +289,6 @@ class Questions:
         except StoreUnavailableError:
             log.warning("the queue can't be counted", exc_info=True)
             return 0
-
-    def _expand(self, reader: Reader, found: FoundText) -> Expanded:
-        return self.graph().expansion(reader)(found)
-
-    def _bound(self, reader: Reader, alert: str, labels: Mapping[str, str], runbook: str) -> Mapping[str, str]:
-        return self.graph().named_runbooks(reader, alert, labels, runbook)
 
     def research(
         self, identity: Identity | None = None, report: Report = unreported, *, hidden: frozenset[str] = frozenset()

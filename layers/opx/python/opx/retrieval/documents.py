@@ -17,6 +17,8 @@ from opx.domain.scopes import Reader
 from opx.errors import DocumentNotFoundError, ObjectNotFoundError, StoreUnavailableError
 from opx.ingestion.corpus.capability import Corpus
 from opx.retrieval.judging import expired_since
+from opx.retrieval.query_language import ParsedQuery
+from opx.retrieval.stages import Found
 from opx.runtime.knowledge_file import Installation
 
 log = logging.getLogger(__name__)
@@ -88,10 +90,20 @@ ChunksOf = Callable[[str], Iterable[DocumentChunk]]
 
 
 class Expander:
-    """Expands results by the text around them."""
+    """Expands results by the text around them, if requested."""
+
+    name = "expand"
 
     def __init__(self, chunks_of: ChunksOf) -> None:
         self._chunks_of = chunks_of
+
+    def apply(self, query: ParsedQuery, found: Found) -> Found:
+        if query.config.expand is not Expand.NONE:
+            with query.timed(self.name):
+                found.results, notes = self.expanded(found.results, query.config.expand)
+            for note in notes:
+                query.note(note)
+        return found
 
     def expanded(
         self, results: Sequence[RetrievalResult], expand: Expand

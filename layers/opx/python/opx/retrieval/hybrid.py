@@ -148,14 +148,16 @@ class HybridSearch:
         self._index = index
         self._knowledge, self._reports = knowledge, knowledge.reports
 
-    def run(self, query: HybridQuery, where: SearchFilter, config: QueryConfig, *, per_document: int = 1) -> FusedHits:
+    def search(
+        self, query: HybridQuery, where: SearchFilter, config: QueryConfig, *, per_document: int = 1
+    ) -> FusedHits:
         """The fused hits of the best documents, at least `per_document` of each that has them. Warnings and reports are
         separate: they have the same words as the page that they are about, and beside them the page would lose half of its
         confidence. If too few of the documents may be shown, all are read. Raises `IndexUnavailableError`."""
         method, question_words = config.fusion or DEFAULT_FUSION, words(query.text, query.languages)
         documents = max(DOCUMENTS_READ, config.max_results + SPARE_DOCUMENTS)
         choose = Shortlist(documents, method, tuple(question_words.items()), query.values, self._reports)
-        response = self._response(query, where, config, None if query.whole else choose)
+        response = self._index.search(_request(query, where, config, choose))
         fused = partial(
             fused_hits,
             method=method,
@@ -168,7 +170,7 @@ class HybridSearch:
         others = _without(response, lambda category: category == WARNINGS_CATEGORY)
         found = replace(fused(others), legs=_legs(query, response))
         if found.is_cut and len({hit.indexed.chunk.document_id for hit in found.hits}) < documents - SPARE_DOCUMENTS:
-            return self.run(replace(query, whole=True), where, config, per_document=per_document)
+            return self.search(replace(query, whole=True), where, config, per_document=per_document)
         own = _without(others, self._knowledge.is_report)
         if own is not others:
             own = self._alone(query, where, config, choose) if _is_crowded(own, response, config) else own
@@ -180,14 +182,12 @@ class HybridSearch:
         known = where.categories or tuple(self._knowledge.categories)
         within = tuple(path for path in known if path not in self._reports)
         narrowed = replace(where, categories=within)
-        return self._response(query, narrowed, config, None if query.whole else choose) if within else SearchResponse()
+        return self._index.search(_request(query, narrowed, config, choose)) if within else SearchResponse()
 
-    def _response(
-        self, query: HybridQuery, where: SearchFilter, config: QueryConfig, choose: Shortlist | None
-    ) -> SearchResponse:
-        text, depth = None if query.by_meaning else query.text, DEPTH[config.mode]
-        request = SearchRequest(where, text, query.vector, depth, query.languages, query.values, choose)
-        return self._index.search(request)
+
+def _request(query: HybridQuery, where: SearchFilter, config: QueryConfig, choose: Shortlist) -> SearchRequest:
+    text, chosen = None if query.by_meaning else query.text, None if query.whole else choose
+    return SearchRequest(where, text, query.vector, DEPTH[config.mode], query.languages, query.values, chosen)
 
 
 def _legs(query: HybridQuery, response: SearchResponse) -> str:

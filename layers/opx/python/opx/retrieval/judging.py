@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import logging
+import re
 from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from msgspec import Struct
 
 from opx.domain.documents import KnowledgeDocument, ages_by_use, expiry_day, expiry_of
 from opx.domain.ids import iso_time
-from opx.domain.knowledge import PATTERNS_CATEGORY, WARNINGS_CATEGORY, KnowledgeModel
+from opx.domain.knowledge import PATTERNS_CATEGORY, WARNINGS_CATEGORY, KnowledgeModel, Tier
 from opx.domain.queries import Basis
 from opx.domain.record import replace
-from opx.domain.results import Answer, IndexedChunk, RetrievalResult, ScoreParts
-from opx.errors import StoreUnavailableError
+from opx.domain.results import IndexedChunk, RetrievalResult, ScoreParts
 from opx.ports import CandidateReading, Clock
 from opx.retrieval.hybrid import FusedHit, FusedHits, collapse_near_duplicates
-from opx.retrieval.query_language import ParsedQuery
 
 if TYPE_CHECKING:
     from opx.domain.outcomes import OutcomeScore
-
-log = logging.getLogger(__name__)
-
 
 MAX_COPIES = 10
 """Near-duplicate documents that are named with a result."""
@@ -61,6 +56,10 @@ class Judged(Struct, frozen=True, gc=False):
     reading: DocumentReading | None = None
     outcome: OutcomeScore | None = None
     is_report: bool = False
+
+    @property
+    def document_id(self) -> str:
+        return self.hit.indexed.chunk.document_id
 
     @property
     def score(self) -> float:
@@ -189,18 +188,18 @@ def _copies(hit: FusedHit) -> list[dict[str, Any]]:
 # -- recorded outcomes: they adjust scores, and warn of steps
 
 
-NOT_READ = "the recorded outcomes of these documents could not be read: scores and warnings don't include them"
-
-
 class HitOutcomes(Protocol):
     """Recorded outcomes of the hits of one question."""
 
     def weighed(self, judged: Sequence[Judged]) -> list[Judged]:
         """Adds the outcomes of their documents to the hits, in the same order."""
 
-    def annotated(self, answer: Answer) -> Answer:
-        """Adds warnings to the results with a step that was tried before, and a hash of the outcomes that adjusted
-        scores."""
+    @property
+    def mark(self) -> str:
+        """A hash of the outcomes that adjusted scores, "" if none did."""
+
+    def warned(self, results: tuple[RetrievalResult, ...]) -> tuple[RetrievalResult, ...]:
+        """Adds warnings to the results with a step that was tried before. Raises `StoreUnavailableError`."""
 
 
 class OutcomeLookup(Protocol):
@@ -213,23 +212,13 @@ class OutcomeLookup(Protocol):
 class NoOutcomes:
     """Adds no outcomes."""
 
+    mark = ""
+
     def weighed(self, judged: Sequence[Judged]) -> list[Judged]:
         return list(judged)
 
-    def annotated(self, answer: Answer) -> Answer:
-        return answer
-
-
-def outcomes_of(parsed: ParsedQuery, lookup: OutcomeLookup | None, judged: Sequence[Judged]) -> HitOutcomes:
-    """Outcomes of these hits. A store failure becomes a note: an answer without outcomes is better than none."""
-    if lookup is None or not judged:
-        return NoOutcomes()
-    try:
-        return lookup.of(judged)
-    except StoreUnavailableError:
-        log.exception("outcomes can't be read")
-        parsed.lacks(NOT_READ)
-        return NoOutcomes()
+    def warned(self, results: tuple[RetrievalResult, ...]) -> tuple[RetrievalResult, ...]:
+        return results
 
 
 # -- expired documents: hidden also while pruning has not deleted them
@@ -317,3 +306,78 @@ def pages_of(found: FusedHits) -> list[DocumentHits]:
         levels.setdefault(name, level)
     pages = [DocumentHits(name, tuple(some), levels[name]) for name, some in hits.items()]
     return sorted(pages, key=lambda page: (-page.level, page.document_id))
+
+
+# -- ranking of the hits of all tiers
+#
+# The order is confidence x trust, whatever the tier. Only for a question that asks to act does text from the internet rank
+# below everything else, and is marked. Warnings of a step rank below other hits that are as likely: a dozen accounts of
+# failed steps would bury the page that helps, which they are shown with anyway.
+
+WORTHLESS = 0.3
+"""Confidence below which a result covers nothing, whatever the caller's `min_confidence` is."""
+
+UNLIKELY = 0.5
+"""Confidence below which a hit is more likely wrong than right."""
+
+
+class Scored(Protocol):
+    """A hit or result that can be ranked."""
+
+    @property
+    def confidence(self) -> float: ...
+
+    @property
+    def score(self) -> float:
+        """Confidence x trust."""
+
+    @property
+    def warns(self) -> bool:
+        """True for a warning of a step."""
+
+
+S = TypeVar("S", bound=Scored)
+
+_ASKS = re.compile(
+    r"\b(?:how\s+(?:do|can|should|to)|should\s+(?:i|we)|what\s+(?:should|can|must)|steps?\s+(?:to|for)|runbook|procedure"
+    r"|wie\s+(?:kann|soll|muss)|was\s+(?:soll|muss)|comment\s+(?:faire|puis)|cómo|come\s+(?:si|posso)|como\s+(?:faço|posso))\b",
+    re.IGNORECASE,
+)
+_DEMANDS = re.compile(
+    r"\s*(?:please\s+|can\s+you\s+|help\s+(?:me\s+)?(?:to\s+)?)?(?:fix|resolve|repair|recover|restart|restore|roll\s*back|drain|scale"
+    r"|delete|remove|kill|free\s+up|clean\s+up|mitigate|remediate|unblock|beheben?|behebe|réparer|redémarrer)\b",
+    re.IGNORECASE,
+)
+"""A question that begins with what is to be done: an error such as `failed to delete the pod` demands nothing."""
+
+
+def calls_for_action(question: str) -> bool:
+    """True if a question asks what to do, in words: how to, should we, which runbook, restart X. An alert, a symptom or an
+    error message alone does not."""
+    return bool(_ASKS.search(question) or _DEMANDS.match(question))
+
+
+def in_order(scored: Sequence[S], *, last: Sequence[S] = ()) -> list[S]:
+    """Ranks best first, a stable sort; `last` below all others."""
+    return [*sorted(scored, key=_rank), *sorted(last, key=_rank)]
+
+
+def ranked(question: str, judged: Sequence[Judged]) -> list[Judged]:
+    """Ranks the hits of all tiers. For a question that asks to act, reports come after all instructions that may help, and
+    none is surer than the best of these; hits from the internet come last."""
+    if not calls_for_action(question):
+        return in_order(judged)
+    outside = [hit for hit in judged if hit.hit.indexed.tier is Tier.INTERNET]
+    inside = [hit for hit in judged if hit.hit.indexed.tier is not Tier.INTERNET]
+    helpful = [hit for hit in inside if not hit.is_report and hit.confidence >= WORTHLESS]
+    most = max((hit.confidence for hit in helpful), default=1.0)
+    reports = [replace(hit, confidence=min(hit.confidence, most)) for hit in inside if hit.is_report]
+    others = [hit for hit in inside if not hit.is_report and hit.confidence < WORTHLESS]
+    return [*in_order(helpful, last=[*reports, *others]), *in_order(outside)]
+
+
+def _rank(hit: Scored) -> tuple[float, float]:
+    """The negative score; a warning ranks behind the likely hits, an unlikely one behind all."""
+    if not hit.warns:
+        return -hit.score, 0.0
+    return (-UNLIKELY if hit.confidence >= UNLIKELY else 1.0), -hit.score

@@ -5,23 +5,20 @@ Imported only for questions of readers whose scopes have learnt words, and whose
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from msgspec import Struct
 
 from opx.domain.documents import KnowledgeDocument
 from opx.domain.outcomes import LearntPage
-from opx.domain.queries import Band
 from opx.domain.record import replace
 from opx.hygiene.untrusted import quoted, spoken
 from opx.ports import SearchEngine, SearchFilter, SearchRequest
 from opx.retrieval.fusion import terms_of
-from opx.retrieval.judging import Judged
 from opx.retrieval.query_language import ParsedQuery
 from opx.retrieval.question import Question, TermChange, Why
 from opx.retrieval.rewording import QuestionWord, words_of
-from opx.retrieval.routing import Routed
 from opx.text.analyzer import KNOWN_BY, STOP_WORDS
 
 MAX_PAGES = 2
@@ -144,29 +141,3 @@ class StandIns:
         text = " ".join(word.text for word in words)
         found = self._engine.search(SearchRequest(within, text, None, _READ_ENTRIES, parsed.languages))
         return frozenset[str]().union(*map(terms_of, found.chunks.values()))
-
-
-def add_pages(parsed: ParsedQuery, found: Sequence[StandIn], routed: Routed, search: Callable[[str], Routed]) -> None:
-    """Adds the passages that `search` finds within each of these pages, by the question with its title. A page's confidence
-    is the probability that it is meant, at most that of the best document found without it, if that was likely. A page that
-    was surer by itself is unchanged. Raises `StoreUnavailableError`."""
-    question = parsed.question
-    best = max((hit.confidence for hit in routed.judged), default=0.0)
-    bound = best if best >= Band.LIKELY.least else 1.0
-    for one in found:
-        confidence, name = min(one.page.confidence, bound), one.document.document_id
-        if any(hit.confidence >= confidence for hit in routed.judged if _document_of(hit) == name):
-            continue
-        parsed.question = replace(question, text=f"{question.text} {one.document.title}")
-        hits = [replace(hit, confidence=confidence) for hit in search(name).judged]
-        if not hits:
-            continue
-        routed.judged = [*(hit for hit in routed.judged if _document_of(hit) != name), *hits]
-        routed.added = True
-        parsed.changes = (*parsed.changes, one.change)
-        parsed.note(one.note)
-    parsed.question = question
-
-
-def _document_of(judged: Judged) -> str:
-    return judged.hit.indexed.chunk.document_id

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from msgspec import Struct, field
@@ -19,8 +19,9 @@ from opx.domain.ids import day_number, day_text, first_day, shortened
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.queries import MAX_QUERY_CHARACTERS, QueryConfig
 from opx.domain.record import replace
-from opx.domain.results import Absent
+from opx.domain.results import Absent, IndexedChunk
 from opx.errors import InvalidInputError
+from opx.ports import SearchEngine, SearchFilter
 from opx.retrieval.operators import MAX_OPERATORS, Operator, OperatorKind, normalised, operators, paths_of, problem
 from opx.retrieval.question import Question, TermChange, contains, folded, identifiers, required_groups, whole_terms
 from opx.text.languages import question_languages
@@ -262,15 +263,24 @@ def seeks_exposure(query: str) -> bool:
 
 
 class ParsedQuery(Struct):
-    """A question with its state until the answer. `languages` are its possible ones. `timings` are in milliseconds, summed
-    over all searches. `ranked_by` names the last ranker. `unknown` are the words, each by its first term, that no search
-    found; `changes` are replaced words."""
+    """A question with its state until the answer. `typed` is the question before any change. `languages` are its possible
+    ones. `timings` are in milliseconds, summed over all searches. `ranked_by` names the last ranker. `unknown` are the words,
+    each by its first term, that no search found; `changes` are replaced words.
+
+    It is searched in `engine`, by words alone if `by_words`, within the filter `where`; `valid` is a filter of hits on the
+    `day` of the question."""
 
     query: str
     question: Question
     config: QueryConfig
     languages: tuple[str, ...]
     notes: list[str]
+    typed: Question
+    where: SearchFilter = SearchFilter(scopes=())
+    day: str = ""
+    valid: Callable[[IndexedChunk], bool] | None = None
+    engine: SearchEngine = None  # type: ignore[assignment]  # set by the stage that searches
+    by_words: bool = False
     partial: bool = False
     timings: dict[str, float] = field(default_factory=dict)
     ranked_by: str = "fused"
@@ -282,6 +292,16 @@ class ParsedQuery(Struct):
     def text(self) -> str:
         """The words to search."""
         return self.question.text
+
+    @property
+    def is_prose(self) -> bool:
+        """True if its words may be replaced: a pasted text is searched as it is, and so is an alert or a plain question."""
+        return not (self.typed.plain or self.typed.pasted or self.typed.alert)
+
+    def become(self, other: ParsedQuery) -> None:
+        """Takes the state of another attempt to answer the same question."""
+        for name in self.__struct_fields__:
+            setattr(self, name, getattr(other, name))
 
     def relaxed(self) -> bool:
         """Treats the question's phrases as words from now on; False if it has none."""
@@ -336,6 +356,5 @@ def parse_query(query: str, config: QueryConfig, knowledge: KnowledgeModel) -> P
     cut = f"the query has {len(query):,} characters; only the first {MAX_QUERY_CHARACTERS:,} were searched"
     question = read_question(text, config, knowledge)
     notes = [cut] if len(query) > len(text) else []
-    return ParsedQuery(
-        query, question, config, question_languages(question.text, config.language), [*notes, *question.notes]
-    )
+    languages = question_languages(question.text, config.language)
+    return ParsedQuery(query, question, config, languages, [*notes, *question.notes], question)

@@ -21,7 +21,7 @@ import numpy as np
 
 from opx.domain.documents import DocumentChunk
 from opx.domain.ids import shortened
-from opx.domain.queries import ReaderVerdict
+from opx.domain.queries import ReaderVerdict, SearchMode
 from opx.domain.record import replace
 from opx.errors import InvalidInputError, ModelError
 from opx.ports.models import (
@@ -36,8 +36,9 @@ from opx.ports.models import (
     lines_of,
 )
 from opx.retrieval.confidence import logistic
-from opx.retrieval.judging import DocumentReading, Judged
+from opx.retrieval.judging import DocumentReading, Judged, ranked
 from opx.retrieval.query_language import ParsedQuery
+from opx.retrieval.stages import Found
 from opx.runtime.deadlines import remaining
 from opx.runtime.threads import within
 
@@ -99,19 +100,26 @@ def model_of(name: str, *, scores: bool) -> ReaderModel:
 
 
 class RerankStage:
-    """Reranks with an external model. `model`: coefficients in place of those in `reranking.json`."""
+    """Reranks the hits of thorough searches with an external model. `model`: coefficients in place of those in the file."""
+
+    name = "rerank"
 
     def __init__(self, reranker: Reranker, seconds: float, model: ReaderModel | None = None) -> None:
         self._reranker = reranker
         self._seconds = seconds
         self._model = model
 
+    def apply(self, query: ParsedQuery, found: Found) -> Found:
+        if query.config.mode is SearchMode.THOROUGH:
+            found.judged = ranked(query.text, self.read(query, found.judged))
+        return found
+
     def read(self, parsed: ParsedQuery, judged: Sequence[Judged]) -> list[Judged]:
         """The same hits with the confidence after reranking; unchanged, with a note, if the reranker fails. The first
         `MAX_CANDIDATES` documents are read; later ones are never surer than the surest of those. The answer is partial if
         the reranker had less than its time, as the search has to end."""
-        documents = {one.hit.indexed.chunk.document_id: one for one in reversed(judged)}
-        read = [*dict.fromkeys(one.hit.indexed.chunk.document_id for one in judged)][:MAX_CANDIDATES]
+        documents = {one.document_id: one for one in reversed(judged)}
+        read = [*dict.fromkeys(one.document_id for one in judged)][:MAX_CANDIDATES]
         if not read:
             return list(judged)
         name = self._reranker.name
@@ -119,7 +127,7 @@ class RerankStage:
         left = remaining()
         seconds = self._seconds if left is None else min(self._seconds, round(READING_SHARE * left, 1))
         try:
-            with parsed.timed("rerank"):
+            with parsed.timed(self.name):
                 readings = self._readings(parsed.text, candidates, seconds)
         except ModelError as exc:
             log.warning("reranking with %s failed: %s", name, exc)
@@ -138,10 +146,10 @@ class RerankStage:
         return ranking.readings
 
     def _judged(self, judged: Sequence[Judged], read: Mapping[str, tuple[Candidate, Reading]]) -> list[Judged]:
-        found = [self._with_reading(one, *read[name]) if (name := _document_of(one)) in read else one for one in judged]
+        found = [self._with_reading(one, *read[name]) if (name := one.document_id) in read else one for one in judged]
         most = max((one.confidence for one in found if one.reading and not one.least), default=1.0)
         return [
-            one if _document_of(one) in read or one.least else replace(one, confidence=min(one.confidence, most))
+            one if one.document_id in read or one.least else replace(one, confidence=min(one.confidence, most))
             for one in found
         ]
 
@@ -153,10 +161,6 @@ class RerankStage:
         confidence = min(max(combined(one.confidence, reading, model), one.least), one.most)
         line = _line(candidate, reading)
         return replace(one, confidence=confidence, reading=DocumentReading(reading, one.confidence, line))
-
-
-def _document_of(judged: Judged) -> str:
-    return judged.hit.indexed.chunk.document_id
 
 
 def candidate_of(judged: Judged) -> Candidate:

@@ -1,22 +1,27 @@
-"""Searches within a filter: from words and vector to hits with a confidence."""
+"""Routes a question to tiers in order, and searches each: from words and vector to hits with a confidence.
+
+Internal knowledge is always searched first. Vendor and security knowledge is searched if the question names its categories
+or one of its identifiers, or if internal knowledge doesn't cover it; the internet only if it was enabled.
+"""
 
 from __future__ import annotations
 
 import logging
 import math
+import re
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from opx.domain.knowledge import NO_KNOWLEDGE, KnowledgeModel
+from opx.domain.knowledge import NO_KNOWLEDGE, KnowledgeModel, Tier
 from opx.domain.queries import Fusion, SearchMode
 from opx.domain.record import replace
-from opx.domain.results import IndexedChunk
-from opx.errors import EmbeddingError, StoreUnavailableError
-from opx.ports import Embedder, Item, SearchEngine, SearchFilter, Vector
+from opx.domain.results import IndexedChunk, TierStep
+from opx.errors import EmbeddingError, IndexUnavailableError, StoreUnavailableError
+from opx.ports import Embedder, Item, SearchFilter, Vector
 from opx.ports.search import WrappedEmbedder
 from opx.retrieval.confidence import (
     OTHER,
@@ -42,8 +47,9 @@ from opx.retrieval.hybrid import (
     accepted_by,
 )
 from opx.retrieval.judging import PASSAGES, Judged, pages_of
-from opx.retrieval.query_language import ParsedQuery, Question
+from opx.retrieval.query_language import ParsedQuery
 from opx.retrieval.question import focused, value_words
+from opx.retrieval.stages import Found, enough
 from opx.text.analyzer import ENGLISH
 
 if TYPE_CHECKING:
@@ -68,218 +74,233 @@ class SearchRules(Struct, frozen=True):
 
 @dataclass(eq=False)
 class TierSearch:
-    """Searches for one question at a time; safe to share between threads. No `embedder`: the index embeds by itself. `valid`
-    is a filter of hits, `models` are those of confidence, `bound` returns the runbooks of alerts, `knowledge` has the
-    categories of reports."""
+    """Searches the tiers of a question, and judges the hits; safe to share between threads. No `embedder`: the index embeds
+    by itself. `models` are those of confidence, `bound` returns the runbooks of alerts.
 
-    index: SearchEngine
+    Tiers, identifiers and judgement are one stage: the hits of a tier decide if the next one is searched, and entries with
+    the question's identifiers are looked up after each.
+    """
+
+    name = "search"
     embedder: Embedder | None
-    rules: SearchRules
-    _: KW_ONLY
-    valid: Accepts | None = None
+    knowledge: KnowledgeModel = NO_KNOWLEDGE
+    rules: SearchRules = field(default_factory=SearchRules)
     models: ModelsOf = shipped
     bound: Bound | None = None
-    knowledge: KnowledgeModel = NO_KNOWLEDGE
 
-    def __post_init__(self) -> None:
-        self._search = HybridSearch(self.index, self.knowledge)
+    def apply(self, query: ParsedQuery, found: Found) -> Found:
+        """The hits of all tiers that were searched, in place of those found so far. Raises `IndexUnavailableError` if the
+        first search fails; a later failure is noted."""
+        found, vector, router = Found(), self._vector(query), _Router(query, self.knowledge)
+        for tier in Tier:
+            reason, where = router.decide(tier, found)
+            if where is None:
+                found.steps.append(TierStep(tier.value, False, reason))
+                continue
+            try:
+                hits = self.search(query, vector, where)
+            except IndexUnavailableError:
+                if not any(step.searched for step in found.steps):
+                    raise
+                query.lacks(f"partial: the tier {tier} is missing (the search index didn't answer)")
+                hits = []
+            good = sum(hit.confidence >= query.config.min_confidence for hit in hits)
+            best = max((hit.confidence for hit in hits), default=0.0)
+            found.judged.extend(hits)
+            found.steps.append(TierStep(tier.value, True, reason, good, best))
+        return found
 
-    def vector_of(self, parsed: ParsedQuery) -> Vector | None:
+    def _vector(self, query: ParsedQuery) -> Vector | None:
         """The question's vector; None if the index computes its own, there is nothing to embed, the vector leg is off, or
         the model fails, which is noted."""
-        if self.rules.legs == LEXICAL:
-            return None
-        return self._embedded(parsed, parsed.text)
-
-    def _embedded(self, parsed: ParsedQuery, text: str) -> Vector | None:
-        """Embeds `text`; None, with a note, if the model fails."""
-        embedder = self.embedder
-        if embedder is None or not text.strip():
+        embedder = None if query.by_words or self.rules.legs == LEXICAL else self.embedder
+        if embedder is None or not query.text.strip():
             return None
         try:
-            with parsed.timed("embed"):
-                return embedder.embed_query(text)
+            with query.timed("embed"):
+                return embedder.embed_query(query.text)
         except EmbeddingError:
             log.exception("query embedding failed")
-            parsed.lacks("partial: the vector search is missing (the embedding model is unavailable)")
+            query.lacks("partial: the vector search is missing (the embedding model is unavailable)")
             return None
 
-    def run(self, parsed: ParsedQuery, vector: Vector | None, where: SearchFilter) -> list[Judged]:
+    def search(self, query: ParsedQuery, vector: Vector | None, where: SearchFilter) -> list[Judged]:
         """The hits that pass the filter and the question's conditions, by document, the likeliest first, followed by
         warnings; none if nothing is near the question. Raises `IndexUnavailableError`."""
-        found = self._found(parsed, vector, where)
-        parsed.lacking(word for word, entries in found.frequencies.items() if not entries)
-        named = self._named(parsed, found)
-        found = self._with_all_of(parsed, named, where, found)
-        with parsed.timed("judge"):
-            judgement = self._judgement(parsed, found)
-            pages = self._certain(parsed, named, self._apart(parsed, found, judgement.pages), where)
-            is_known = any(one.is_known for one in named)
-            far = is_far(judgement, found.entries, english=parsed.languages == ENGLISH)
-            is_empty = not (found.words or found.judged)
-            if (far or is_empty) and not (is_known or where.document_ids or parsed.question.narrows):
+        config = replace(query.config, fusion=query.config.fusion or self.rules.fusion)
+        with query.timed("search"):
+            hits = HybridSearch(query.engine, self.knowledge).search(
+                self._hybrid_query(query, vector), where, config, per_document=PASSAGES
+            )
+        _report(query, hits)
+        named = self._named(query, hits)
+        hits = self._with_all_of(query, named, where, hits)
+        with query.timed("judge"):
+            judgement = self._judgement(query, hits)
+            pages = self._certain(query, named, self._apart(query, hits, judgement.pages), where)
+            is_known = any(identifier.is_known for identifier in named)
+            far = is_far(judgement, hits.entries, english=query.languages == ENGLISH)
+            is_empty = not (hits.words or hits.judged)
+            if (far or is_empty) and not (is_known or where.document_ids or query.question.narrows):
                 return []
-            hits = self._hits(parsed, pages)
-            if found.with_warnings:
-                again = self._judgement(parsed, found.with_warnings)
-                hits += [one for one in self._hits(parsed, again.pages) if one.warns]
-        return hits
+            judged_hits = self._hits(query, pages)
+            if hits.with_warnings:
+                again = self._judgement(query, hits.with_warnings)
+                judged_hits += [hit for hit in self._hits(query, again.pages) if hit.warns]
+        return judged_hits
 
-    def _named(self, parsed: ParsedQuery, found: FusedHits) -> Sequence[QuestionIdentifier]:
+    def _hybrid_query(self, query: ParsedQuery, vector: Vector | None) -> HybridQuery:
+        return HybridQuery(
+            query.text,
+            vector,
+            query.languages,
+            _accepts(query),
+            by_meaning=self.rules.legs == VECTOR and vector is not None,
+            values=value_words(query.text, query.languages),
+            whole=query.question.exact,
+        )
+
+    def _named(self, query: ParsedQuery, hits: FusedHits) -> Sequence[QuestionIdentifier]:
         """The identifiers of the question."""
-        if not (parsed.question.identifiers or parsed.question.alert):
+        if not (query.question.identifiers or query.question.alert):
             return ()
         from opx.retrieval.identifiers import named_in
 
         try:
-            return named_in(parsed.question, found, self.bound)
+            return named_in(query.question, hits, self.bound)
         except StoreUnavailableError:
             log.exception("runbooks of alerts can't be looked up")
-            parsed.lacks("partial: the runbooks that rules of alerts name are missing (the graph is unavailable)")
-            return named_in(parsed.question, found)
+            query.lacks("partial: the runbooks that rules of alerts name are missing (the graph is unavailable)")
+            return named_in(query.question, hits)
 
     def _with_all_of(
         self,
-        parsed: ParsedQuery,
+        query: ParsedQuery,
         named: Sequence[QuestionIdentifier],
         where: SearchFilter,
-        found: FusedHits,
+        hits: FusedHits,
     ) -> FusedHits:
         """Adds every entry with a rare identifier of the question, and the documents that an alert is bound to: with many
         words, a search may have missed some."""
-        wanted = [one for one in named if one.term and one.count and one.is_rare]
-        bound = {document_id for one in named for document_id in one.bound}
-        if not (wanted or bound):
-            return found
+        rare = [identifier for identifier in named if identifier.term and identifier.count and identifier.is_rare]
+        bound = {document_id for identifier in named for document_id in identifier.bound}
+        if not (rare or bound):
+            return hits
         from opx.retrieval.identifiers import holding
 
-        known = {chunk.entry_id: chunk for some in found.passages.values() for chunk in some}
-        shown = {chunk.entry_id for hit in found.hits for chunk in (hit.indexed, *hit.copies)}
-        is_cut = found.is_cut or len(known) >= DEPTH[parsed.config.mode]
+        read = {chunk.entry_id: chunk for passages in hits.passages.values() for chunk in passages}
+        shown = {chunk.entry_id for hit in hits.hits for chunk in (hit.indexed, *hit.copies)}
+        is_cut = hits.is_cut or len(read) >= DEPTH[query.config.mode]
         holders: dict[str, IndexedChunk] = {}
         missing = []
-        for one in wanted:
-            chunks = holding(one, known.values())
+        for identifier in rare:
+            chunks = holding(identifier, read.values())
             holders |= {chunk.entry_id: chunk for chunk in chunks}
-            if is_cut and len(chunks) < (one.count or 0):
-                missing.append(one.term)
+            if is_cut and len(chunks) < (identifier.count or 0):
+                missing.append(identifier.term)
         more = []
         if missing:
-            more += self._entries(parsed, replace(where, required_terms=(*where.required_terms, tuple(missing))))
-        if left := bound - {chunk.chunk.document_id for chunk in known.values()}:
+            more += self._entries(query, replace(where, required_terms=(*where.required_terms, tuple(missing))))
+        if left := bound - {chunk.chunk.document_id for chunk in read.values()}:
             allowed = left.intersection(where.document_ids or left)
-            more += self._entries(parsed, replace(where, document_ids=tuple(sorted(allowed)))) if allowed else []
+            more += self._entries(query, replace(where, document_ids=tuple(sorted(allowed)))) if allowed else []
         holders |= {chunk.entry_id: chunk for chunk in more}
-        accepts = accepted_by(parsed.config.require_provenance, _accepts(parsed.question, self.valid))
+        accepts = accepted_by(query.config.require_provenance, _accepts(query))
         added = [
             FusedHit(chunk, 0.0, None, None)
             for chunk in holders.values()
             if chunk.entry_id not in shown and (accepts is None or accepts(chunk))
         ]
-        own = found.instructions
+        own = hits.instructions
         if own is not None:
             ours = [hit for hit in added if not self.knowledge.is_report(hit.indexed.chunk.category)]
-            found = replace(found, instructions=_with_hits(own, ours))
-        return _with_hits(found, added)
+            hits = replace(hits, instructions=_with_hits(own, ours))
+        return _with_hits(hits, added)
 
     def _apart(
-        self, parsed: ParsedQuery, found: FusedHits, pages: Sequence[JudgedPage]
+        self, query: ParsedQuery, hits: FusedHits, pages: Sequence[JudgedPage]
     ) -> tuple[Sequence[JudgedPage], ...]:
         """The documents of instructions, judged as if there were no reports, and the reports, judged beside them."""
-        if found.instructions is None:
+        if hits.instructions is None:
             return (pages,)
-        known = found.instructions.passages
-        reports = [one for one in pages if one.page.document_id not in known]
-        return self._judgement(parsed, found.instructions).pages, reports
+        instructions = hits.instructions.passages
+        reports = [page for page in pages if page.page.document_id not in instructions]
+        return self._judgement(query, hits.instructions).pages, reports
 
-    def _entries(self, parsed: ParsedQuery, where: SearchFilter) -> list[IndexedChunk]:
-        with parsed.timed("search"):
-            found = self._search.run(
-                HybridQuery(parsed.text, None, whole=True), where, parsed.config, per_document=PASSAGES
+    def _entries(self, query: ParsedQuery, where: SearchFilter) -> list[IndexedChunk]:
+        with query.timed("search"):
+            response = HybridSearch(query.engine, self.knowledge).search(
+                HybridQuery(query.text, None, whole=True), where, query.config, per_document=PASSAGES
             )
-        return [hit.indexed for hit in found.hits]
+        return [hit.indexed for hit in response.hits]
 
     @staticmethod
     def _certain(
-        parsed: ParsedQuery,
+        query: ParsedQuery,
         named: Sequence[QuestionIdentifier],
         lanes: Sequence[Sequence[JudgedPage]],
         where: SearchFilter,
     ) -> Sequence[JudgedPage]:
-        """Applies certainty by identifiers to the documents of each lane, and records absent ones in `parsed`. An identifier
+        """Applies certainty by identifiers to the documents of each lane, and records absent ones in `query`. An identifier
         that some entry has isn't absent for a search within a category, a tag or the like: its page may be elsewhere."""
         if not named:
             return [page for lane in lanes for page in lane]
         from opx.retrieval.identifiers import absent_of, bounded, certain, is_sought
 
-        pages = [page for lane in lanes for page in certain(lane, named, parsed.question.labels)]
+        pages = [page for lane in lanes for page in certain(lane, named, query.question.labels)]
         missing = absent_of(named, pages)
-        elsewhere = {one.name for one in named if one.count} if _is_narrow(where) else set()
-        parsed.is_missing(one for one in missing if one.name not in elsewhere)
+        elsewhere = {identifier.name for identifier in named if identifier.count} if _is_narrow(where) else set()
+        query.is_missing(absent for absent in missing if absent.name not in elsewhere)
         return bounded(pages) if missing and not is_sought(pages, named) else pages
 
-    def _judgement(self, parsed: ParsedQuery, found: FusedHits) -> Judgement:
-        pages = pages_of(found)
-        if found.judged:
+    def _judgement(self, query: ParsedQuery, hits: FusedHits) -> Judgement:
+        pages = pages_of(hits)
+        if hits.judged:
             return engine_judgement(pages)
         embedder = self.embedder.model_id if self.embedder else OTHER
-        judges = self.models(embedder, found.legs, parsed.config.mode)
+        judges = self.models(embedder, hits.legs, query.config.mode)
         if self.rules.rerank:
-            parsed.ranked_by = LOCAL
-        return judged(focused(parsed.text), found, pages, judges, reorder=self.rules.rerank)
+            query.ranked_by = LOCAL
+        return judged(focused(query.text), hits, pages, judges, reorder=self.rules.rerank)
 
-    def _hits(self, parsed: ParsedQuery, pages: Sequence[JudgedPage]) -> list[Judged]:
-        most = parsed.config.max_chunks_per_document
+    def _hits(self, query: ParsedQuery, pages: Sequence[JudgedPage]) -> list[Judged]:
+        most = query.config.max_chunks_per_document
         is_report = self.knowledge.is_report
         return [
             Judged(
                 hit,
-                one.confidence,
-                tuple(one.page.evidence),
-                one.least,
-                one.most,
-                one.why,
+                page.confidence,
+                tuple(page.page.evidence),
+                page.least,
+                page.most,
+                page.why,
                 is_report=is_report(hit.indexed.chunk.category),
             )
-            for one in pages
-            for hit in one.page.hits[:most]
+            for page in pages
+            for hit in page.page.hits[:most]
         ]
 
-    def _found(self, parsed: ParsedQuery, vector: Vector | None, where: SearchFilter) -> FusedHits:
-        """Searches for the question; records timings, notes and failed legs in `parsed`."""
-        accepts = _accepts(parsed.question, self.valid)
-        by_meaning = self.rules.legs == VECTOR and vector is not None
-        values = value_words(parsed.text, parsed.languages)
-        query = HybridQuery(
-            parsed.text,
-            vector,
-            parsed.languages,
-            accepts,
-            by_meaning=by_meaning,
-            values=values,
-            whole=parsed.question.exact,
-        )
-        config = replace(parsed.config, fusion=parsed.config.fusion or self.rules.fusion)
-        with parsed.timed("search"):
-            found = self._search.run(query, where, config, per_document=PASSAGES)
-        for leg, taken in found.leg_ms.items():
-            parsed.took(leg, taken)
-        for note in found.notes:
-            parsed.note(note)
-        for leg, reason in found.failed_legs.items():
-            parsed.lacks(f"partial: the {leg} search is missing ({reason})")
-        return found
+
+def _report(query: ParsedQuery, hits: FusedHits) -> None:
+    """Records the timings, notes, failed legs and unknown words of a search in the question's state."""
+    for leg, taken in hits.leg_ms.items():
+        query.took(leg, taken)
+    for note in hits.notes:
+        query.note(note)
+    for leg, reason in hits.failed_legs.items():
+        query.lacks(f"partial: the {leg} search is missing ({reason})")
+    query.lacking(word for word, entries in hits.frequencies.items() if not entries)
 
 
-def _with_hits(found: FusedHits, added: Sequence[FusedHit]) -> FusedHits:
+def _with_hits(hits: FusedHits, added: Sequence[FusedHit]) -> FusedHits:
     """Appends further hits."""
     if not added:
-        return found
-    passages = dict(found.passages)
+        return hits
+    passages = dict(hits.passages)
     for hit in added:
         name = hit.indexed.chunk.document_id
         passages[name] = (*passages.get(name, ()), hit.indexed)
-    return replace(found, hits=(*found.hits, *added), levels=(*found.levels, *[0.0] * len(added)), passages=passages)
+    return replace(hits, hits=(*hits.hits, *added), levels=(*hits.levels, *[0.0] * len(added)), passages=passages)
 
 
 def _is_narrow(where: SearchFilter) -> bool:
@@ -287,12 +308,74 @@ def _is_narrow(where: SearchFilter) -> bool:
     return replace(where, scopes=(), tiers=()) != SearchFilter(scopes=())
 
 
-def _accepts(question: Question, valid: Accepts | None) -> Accepts | None:
+def _accepts(query: ParsedQuery) -> Accepts | None:
+    question, valid = query.question, query.valid
+
     def accepts(indexed: IndexedChunk) -> bool:
         matches = question.matches(indexed.chunk.title, indexed.chunk.section, indexed.chunk.content)
         return matches and (valid is None or valid(indexed))
 
     return accepts if question.exact else valid
+
+
+# -- routing
+
+_KEPT_ELSEWHERE = re.compile(
+    r"CVE-\d{4}-\d{4,}|CWE-\d+|T\d{4}(?:\.\d{3})?|RFC[ -]?\d{1,5}|KB\d{6,7}|GHSA(?:-\w{4}){3}", re.IGNORECASE
+)
+"""Identifiers of vulnerabilities, weaknesses, techniques, standards and vendors' articles."""
+
+
+class _Router:
+    """Decides for each tier if it is searched for a question."""
+
+    def __init__(self, query: ParsedQuery, knowledge: KnowledgeModel) -> None:
+        self._query = query
+        self._categories = knowledge.categories
+
+    def decide(self, tier: Tier, found: Found) -> tuple[str, SearchFilter | None]:
+        """The reason why the tier is searched or not, and the filter to search it with, None if it is not."""
+        config = self._query.config
+        if tier not in config.searched_tiers:
+            return ("it was not enabled" if tier is Tier.INTERNET else "it was not requested"), None
+        where = self._within(tier)
+        if where is None:
+            return "nothing of it passes the question's filters", None
+        if tier is not Tier.SPECIALIZED:
+            return ("always first" if tier is Tier.INTERNAL else "it was enabled"), where
+        if reason := self._wanted_anyway(found, where):
+            return reason, where
+        covered, needed = found.covered(config), enough(config)
+        reason = f"{covered} of our own documents have a good result"
+        return (f"{reason}, fewer than {needed}", where) if covered < needed else (reason, None)
+
+    def _wanted_anyway(self, found: Found, where: SearchFilter) -> str:
+        reasons = {
+            "its categories were requested": bool(where.categories),
+            "a document was requested": bool(where.document_ids),
+            "nothing before it was searched": not any(step.searched for step in found.steps),
+        }
+        names = (name for name in self._query.question.identifiers if _KEPT_ELSEWHERE.fullmatch(name))
+        if named := next(names, ""):
+            reasons[f"the question names {named}"] = True
+        return next((reason for reason, holds in reasons.items() if holds), "")
+
+    def _within(self, tier: Tier) -> SearchFilter | None:
+        """The filter for one tier; None if nothing can pass it."""
+        categories = self._of(tier, self._query.where.categories)
+        if self._query.where.categories and not categories:
+            return None
+        within_tier = replace(self._query.where, tiers=(tier.value,), categories=categories)
+        narrowed = self._query.question.narrowed(within_tier)
+        if narrowed is None or not narrowed.categories:
+            return narrowed
+        kept = self._of(tier, narrowed.categories)
+        return replace(narrowed, categories=kept) if kept else None
+
+    def _of(self, tier: Tier, paths: Sequence[str]) -> tuple[str, ...]:
+        """Those of the categories that are of a tier, or unknown."""
+        known = self._categories
+        return tuple(path for path in paths if path not in known or known[path].tier is tier)
 
 
 # -- vectors of the latest questions, for observers of their answers

@@ -150,6 +150,7 @@ SECTIONS = (
     "streams",
     "evidence",
     "internet",
+    "retrieval",
     "agents",
     "telemetry",
     "owners",

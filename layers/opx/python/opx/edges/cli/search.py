@@ -19,7 +19,7 @@ from opx.edges.cli.session import Session, pass_session
 from opx.errors import InvalidInputError
 from opx.operations.search import MAX_QUESTION, Query
 from opx.operations.search import query as ask
-from opx.retrieval.query import INDEX_DOWN
+from opx.retrieval.stages import INDEX_DOWN
 
 _DEFAULTS = QueryConfig()
 
@@ -78,7 +78,7 @@ _DEFAULTS = QueryConfig()
     help="Approximate number of tokens of text to show.",
 )
 @click.option("--graph", "expand_graph", is_flag=True, help="Add related results by following the graph.")
-@click.option("--explain", is_flag=True, help="Show all parts of each score.")
+@click.option("--explain", is_flag=True, help="Show all parts of each score, and the times of the stages.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 @click.option(
     "--receipt", "receipt", type=click.Path(dir_okay=False, path_type=Path), help="Write a receipt to this file."
@@ -164,6 +164,9 @@ def _print(session: Session, answer: Answer, config: QueryConfig, *, limit: int,
         lines += ("", receipt_line(answer, screen))
     if answer.evidence:
         lines += related_lines(answer.evidence)
+    if explain:
+        times = (f"{printable(stage)} {taken:.1f} ms" for stage, taken in answer.timings_ms.items())
+        lines += ("", f"stages: {', '.join(times)}")
     print_page(lines, screen)
     warn(*answer.notes)
     if limit > MAX_RESULTS:
