@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CONNECTORS, WEBHOOKS, FORMATS, ADAPTERS = "opx.connectors", "opx.webhooks", "opx.formats", "opx.adapters"
-OPERATIONS, STAGES, ROWS = "opx.operations", "opx.stages", "opx.rows"
-GROUPS = (CONNECTORS, WEBHOOKS, FORMATS, ADAPTERS, OPERATIONS, STAGES, ROWS)
+OPERATIONS, PARTS, STAGES, ROWS = "opx.operations", "opx.parts", "opx.stages", "opx.rows"
+GROUPS = (CONNECTORS, WEBHOOKS, FORMATS, ADAPTERS, OPERATIONS, PARTS, STAGES, ROWS)
 """Groups of entry points. docs/plugins.md says what the entry points of each group name."""
 
 SDK, SDK_VERSION = "opx.sdk", "1"

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol, TypedDict
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict, TypeVar
 
+from opx import plugins
 from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.indexing.capability import Indexing
 from opx.ports import Clock
@@ -157,6 +158,7 @@ class Backend(Protocol):
     ) -> Feed: ...
 
 
+T = TypeVar("T")
 StartSystem = Callable[[Settings], "System"]
 """Opens the system that the settings name; closed by leaving it."""
 
@@ -169,6 +171,7 @@ class System:
         self.installation = installation
         self.ports = ports
         self.restart = restart
+        self._parts: dict[Callable[[System], Any], Any] = {}
 
     def __enter__(self) -> System:
         return self
@@ -196,6 +199,18 @@ class System:
             self.ports.connect()
             assert indexing.embedder
             indexing.wake()  # a first question follows
+
+    def part(self, make: Callable[[System], T]) -> T:
+        """A capability that another distribution makes of this system: `make(self)`, called once."""
+        if make not in self._parts:
+            self._parts[make] = make(self)
+        made: T = self._parts[make]
+        return made
+
+    def optional_part(self, name: str) -> Any | None:
+        """The part whose `make` is the entry point `name` of `opx.parts`; None if no distribution has it."""
+        make = plugins.load(plugins.PARTS, name, object)
+        return self.part(make) if callable(make) else None
 
     # -- ports
 
