@@ -27,11 +27,11 @@ from opx.retrieval.stages import (
     AddLearnt,
     ByIndex,
     ByWords,
+    KeepPhrases,
     LiveWeb,
     NoteWaiting,
     Outcomes,
     Past,
-    Phrases,
     Rank,
     Relate,
     Reword,
@@ -172,7 +172,7 @@ class Questions:
         learns = self.installation.settings.learned_words == "on"
         searches: list[Stage] = [
             search,
-            Phrases(search),
+            KeepPhrases(search),
             *([Reword(search)] if rules.reword else []),
             *([AddLearnt(search, partial(experience.words, reader.visible))] if learns else []),
         ]
