@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 from opx.errors import BulkFailedError, OpxError
-from opx.lifecycle.bulk.calls import ServiceBusyError
+from opx_bulk.calls import ServiceBusyError
 from opx.operations.system import System
 from opx.runtime.functions import function_settings, observed
 from opx.runtime.metrics import Report

@@ -30,8 +30,8 @@ from botocore.client import BaseClient
 
 from opx.adapters.embedded.table import SqliteTable
 from opx.ingestion.corpus.claims import current_id
-from opx.lifecycle.bulk import kinds
-from opx.lifecycle.bulk.job import BulkJob
+from opx_bulk import kinds
+from opx_bulk.job import BulkJob
 from opx.ports.tables import KEYS
 from tests.bulk.bulk_cloud import BulkCloud, a_bulk_cloud, deployed_text
 from tests.bulk.light_cloud import a_light_cloud

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from infra.diagram import replaced
 from opx.domain.prices import PRICES
-from opx.lifecycle.bulk.listing import SHARD_DOCUMENTS
-from opx.lifecycle.bulk.planning import (
+from opx_bulk.listing import SHARD_DOCUMENTS
+from opx_bulk.planning import (
     APPLY_SECONDS,
     BATCH_HOURS,
     CHILDREN,

@@ -16,10 +16,10 @@ import pytest
 from lambdas.bulk_stage.handler import make_handler
 from opx.domain.queries import QueryConfig
 from opx.domain.record import replace
-from opx.lifecycle.bulk import ingesting
-from opx.lifecycle.bulk.applying import apply_objects
-from opx.lifecycle.bulk.finishing import read_report
-from opx.lifecycle.bulk.job import BulkJob, BulkKind, BulkReport, BulkWork
+from opx_bulk import ingesting
+from opx_bulk.applying import apply_objects
+from opx_bulk.finishing import read_report
+from opx_bulk.job import BulkJob, BulkKind, BulkReport, BulkWork
 from opx.operations.system import System
 from opx.ports.tables import FAILURES
 from opx.settings import FIRST_COLLECTION

@@ -19,9 +19,9 @@ import pytest
 
 from lambdas.bulk_stage.handler import make_handler
 from opx.adapters.embedded.home import HomeDatabases, HomeTables
-from opx.lifecycle.bulk import ingesting
-from opx.lifecycle.bulk.applying import apply_objects
-from opx.lifecycle.bulk.files import MANIFEST
+from opx_bulk import ingesting
+from opx_bulk.applying import apply_objects
+from opx_bulk.files import MANIFEST
 from opx.ports import ObjectInfo
 from opx.ports.bulk import BatchLimits
 from opx.ports.tables import FAILURES

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from opx.errors import BulkBusyError, IndexWakingError
-from opx.lifecycle.bulk.job import BulkJob, BulkStage
+from opx_bulk.job import BulkJob, BulkStage
 from tests.aws.cloud import BUCKET
 from tests.bulk.bulk_cloud import BulkCloud, page
 from tests.doubles.step_functions import Kill, Killed

@@ -10,9 +10,9 @@ import pytest
 from opx.domain.documents import DocumentKey
 from opx.domain.scopes import Scope
 from opx.ingestion.events import ObjectEvent, Result
-from opx.lifecycle.bulk import reconciling
-from opx.lifecycle.bulk.files import PREPARED, BulkFiles
-from opx.lifecycle.bulk.job import BulkJob, BulkKind, BulkStage, ShardPrepared
+from opx_bulk import reconciling
+from opx_bulk.files import PREPARED, BulkFiles
+from opx_bulk.job import BulkJob, BulkKind, BulkStage, ShardPrepared
 from opx.lifecycle.consistency.comparing import Comparison
 from opx.lifecycle.consistency.differences import Problem, ReconcileReport
 from tests.aws.cloud import BUCKET

@@ -9,7 +9,7 @@ import pytest
 
 from opx.ingestion.events import ObjectEvent, Result
 from opx.ingestion.indexing.book import EditionState
-from opx.lifecycle.bulk.job import BulkJob, BulkKind, BulkStage
+from opx_bulk.job import BulkJob, BulkKind, BulkStage
 from opx.lifecycle.reindex.job import ReindexPhase
 from tests.bulk.bulk_cloud import BulkCloud, page
 

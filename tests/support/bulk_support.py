@@ -12,9 +12,9 @@ from typing import Any
 
 from opx.domain.queries import QueryConfig
 from opx.ingestion.events import EventOutcome
-from opx.lifecycle.bulk.capability import Bulk
-from opx.lifecycle.bulk.job import BulkJob, BulkKind, BulkReport, BulkWork
-from opx.lifecycle.bulk.local import LocalRunner
+from opx_bulk.capability import Bulk
+from opx_bulk.job import BulkJob, BulkKind, BulkReport, BulkWork
+from opx_bulk.local import LocalRunner
 from opx.operations.system import System
 from opx.ports.tables import KEYS
 from opx.settings import Settings

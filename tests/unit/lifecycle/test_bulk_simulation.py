@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from opx.lifecycle.bulk.planning import stage_hours
+from opx_bulk.planning import stage_hours
 from opx.ports.bulk import BatchLimits
 from tests.benchmarks.bulk_simulation import (
     ATTEMPTS,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from opx.lifecycle.bulk.job import BulkKind, BulkWork
+from opx_bulk.job import BulkKind, BulkWork
 from opx.settings import Settings
 from tests.support.cli_support import Opx, word_services
 

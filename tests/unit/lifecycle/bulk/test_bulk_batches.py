@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from opx.errors import EmbeddingError, ThrottledError
-from opx.lifecycle.bulk.embedding import group_shards
-from opx.lifecycle.bulk.job import BulkReport, ShardPrepared
+from opx_bulk.embedding import group_shards
+from opx_bulk.job import BulkReport, ShardPrepared
 from opx.operations.system import System
 from opx.ports import ObjectStore, Vectors
 from opx.ports.bulk import BatchLimits, BatchPhase, BatchState

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from opx.lifecycle.bulk.files import APPLIED, CUTS, MANIFEST, PREPARED, SHARDS, TEXTS
-from opx.lifecycle.bulk.finishing import read_report
-from opx.lifecycle.bulk.job import Shard, ShardApplied
+from opx_bulk.files import APPLIED, CUTS, MANIFEST, PREPARED, SHARDS, TEXTS
+from opx_bulk.finishing import read_report
+from opx_bulk.job import Shard, ShardApplied
 from opx.ports import ObjectInfo
 from tests.doubles.memory_bucket import MemoryObjects, MemoryStorage
 from tests.support.bulk_support import begun, system_at

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from opx.errors import StoreUnavailableError, ThrottledError
-from opx.lifecycle.bulk.capability import Bulk
-from opx.lifecycle.bulk.local import ATTEMPTS, LocalRunner
-from opx.lifecycle.bulk.preparing import READ_DIED
+from opx_bulk.capability import Bulk
+from opx_bulk.local import ATTEMPTS, LocalRunner
+from opx_bulk.preparing import READ_DIED
 from opx.runtime.children import Child, ChildLostError
 from tests.support.bulk_support import FOLDER, begun, contents, put_pages, run, system_at
 

@@ -13,8 +13,8 @@ from opx.domain.scopes import Scope
 from opx.errors import BulkBusyError, BulkCancelledError, BulkJobNotFoundError, StoreUnavailableError
 from opx.ingestion.corpus.claims import current_id
 from opx.ingestion.events import Result
-from opx.lifecycle.bulk.job import BulkKind, BulkStage, BulkWork
-from opx.lifecycle.bulk.listing import SHARD_BYTES, packed
+from opx_bulk.job import BulkKind, BulkStage, BulkWork
+from opx_bulk.listing import SHARD_BYTES, packed
 from opx.lifecycle.consistency.differences import Problem
 from opx.ports import Vectors
 from tests.support.bulk_support import (

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from opx.errors import BulkBusyError
-from opx.lifecycle.bulk.finishing import read_report
-from opx.lifecycle.bulk.job import BulkKind, BulkReport, BulkStage
+from opx_bulk.finishing import read_report
+from opx_bulk.job import BulkKind, BulkReport, BulkStage
 from opx.operations.system import System
 from tests.support.bulk_support import contents, drained, put_pages, run, runner, system_at
 

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from opx.ingestion.events import Result
-from opx.lifecycle.bulk.capability import Bulk
-from opx.lifecycle.bulk.local import LocalRunner
+from opx_bulk.capability import Bulk
+from opx_bulk.local import LocalRunner
 from opx.operations.system import System
 from opx.settings import Settings
 from opx.system import bootstrap

@@ -8,7 +8,7 @@ import pytest
 
 from opx.errors import BulkCancelledError, InvalidInputError, ReindexBusyError
 from opx.ingestion.indexing.book import EditionState
-from opx.lifecycle.bulk.job import BulkKind, BulkStage, BulkWork
+from opx_bulk.job import BulkKind, BulkStage, BulkWork
 from opx.lifecycle.reindex.job import ReindexPhase
 from opx.operations.system import System
 from tests.support.bulk_support import FOLDER, begun, contents, drained, job_files, page, put_pages, run, system_at

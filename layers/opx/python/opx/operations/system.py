@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from opx.ingestion.manager import IngestionManager
     from opx.learning.capability import Learning
     from opx.learning.context import PatternQueries
-    from opx.lifecycle.bulk.capability import Bulk
+    from opx_bulk.capability import Bulk
     from opx.lifecycle.capability import Lifecycle
     from opx.lifecycle.clients.capability import Tenants
     from opx.ports import (
@@ -381,7 +381,7 @@ class System:
 
     @cached_property
     def bulk(self) -> Bulk:
-        from opx.lifecycle.bulk.capability import Bulk
+        from opx_bulk.capability import Bulk
 
         return Bulk(
             self.installation,

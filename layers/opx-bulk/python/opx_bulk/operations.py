@@ -17,8 +17,8 @@ from opx.domain.policy import Action
 from opx.domain.record import Record, about, like, replace
 from opx.domain.requests import Request, Text
 from opx.errors import BulkBusyError, BulkCancelledError, ForbiddenError, InvalidInputError
-from opx.lifecycle.bulk.job import BulkFailure, BulkJob, BulkKind, BulkReport, BulkStage, BulkWork
-from opx.lifecycle.bulk.planning import BulkPlan, PlanCount
+from opx_bulk.job import BulkFailure, BulkJob, BulkKind, BulkReport, BulkStage, BulkWork
+from opx_bulk.planning import BulkPlan, PlanCount
 from opx.operations.administration import MODEL_PATH_HERE, require_stores
 from opx.operations.context import Context
 from opx.operations.registry import Function, operation
@@ -26,7 +26,7 @@ from opx.runtime.deadlines import remaining, unlimited
 from opx.runtime.threads import cores
 
 if TYPE_CHECKING:
-    from opx.lifecycle.bulk.capability import Bulk
+    from opx_bulk.capability import Bulk
     from opx.operations.system import System
     from opx.runtime.children import OpenState
     from opx.settings import Settings
@@ -146,7 +146,7 @@ def start_bulk(context: Context, request: StartBulk) -> BulkStatus:
 
 
 def _run_here(context: Context, job: BulkJob) -> None:
-    from opx.lifecycle.bulk.local import LocalRunner
+    from opx_bulk.local import LocalRunner
 
     system = context.system
     context.progress(f"bulk job {job.job_id}", 0)

@@ -10,7 +10,7 @@ from opx.domain.scopes import Scope
 from opx.ingestion.capability import Ingestion
 from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.indexing.capability import Indexing
-from opx.lifecycle.bulk.job import BulkJobs, BulkWork
+from opx_bulk.job import BulkJobs, BulkWork
 from opx.lifecycle.consistency.comparing import Comparison
 from opx.lifecycle.consistency.reconcile import Repairs
 from opx.lifecycle.reindex.filling import Filler, SearchedDocuments

@@ -14,10 +14,10 @@ from math import ceil
 from opx.domain.prices import PRICES
 from opx.domain.record import from_json
 from opx.ingestion.events import Result
-from opx.lifecycle.bulk.files import FOUND, MANIFEST, SHARDS, BulkFiles
-from opx.lifecycle.bulk.job import BulkJob, BulkReport, BulkWork, Shard, ShardApplied, ShardPrepared
-from opx.lifecycle.bulk.kinds import KindStages
-from opx.lifecycle.bulk.planning import CHILDREN, FUNCTION_GB, STATES_A_SHARD, BulkPlan, PlanCount
+from opx_bulk.files import FOUND, MANIFEST, SHARDS, BulkFiles
+from opx_bulk.job import BulkJob, BulkReport, BulkWork, Shard, ShardApplied, ShardPrepared
+from opx_bulk.kinds import KindStages
+from opx_bulk.planning import CHILDREN, FUNCTION_GB, STATES_A_SHARD, BulkPlan, PlanCount
 from opx.lifecycle.consistency.comparing import Comparison, StoreSegment
 from opx.lifecycle.consistency.differences import REMOVALS, UNREPAIRED, ReconcileReport, StoreFinding
 from opx.lifecycle.consistency.noted import SegmentFound
