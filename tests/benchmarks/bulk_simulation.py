@@ -18,6 +18,7 @@ from pathlib import Path
 
 from infra.diagram import replaced
 from opx.domain.prices import PRICES
+from opx.ports.bulk import BatchLimits
 from opx_bulk.listing import SHARD_DOCUMENTS
 from opx_bulk.planning import (
     APPLY_SECONDS,
@@ -31,7 +32,6 @@ from opx_bulk.planning import (
     SEARCH_UNITS,
     STATES_A_SHARD,
 )
-from opx.ports.bulk import BatchLimits
 
 BEGIN, END = "<!-- beyond: begin -->", "<!-- beyond: end -->"
 

@@ -9,6 +9,8 @@ from typing import Any
 
 from opx.errors import ObjectNotFoundError
 from opx.ingestion.events import EventOutcome
+from opx.ports.bulk import BatchEmbedder
+from opx.runtime.threads import cores
 from opx_bulk.embedding import GroupEmbeddings
 from opx_bulk.files import PREPARED, VECTORS, BulkFiles
 from opx_bulk.job import BulkJob, BulkReport, BulkWork, ShardApplied, ShardPrepared
@@ -17,8 +19,6 @@ from opx_bulk.parts import StageParts
 from opx_bulk.planning import BulkPlan, PlanCount, Sampler, estimate
 from opx_bulk.preparing import NeededTexts
 from opx_bulk.vectors import PreparedEmbedder, VectorFile, batch_vectors, json_lines, read_vectors
-from opx.ports.bulk import BatchEmbedder
-from opx.runtime.threads import cores
 
 
 class KindStages(ABC):
