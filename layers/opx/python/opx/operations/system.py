@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from opx.ingestion.manager import IngestionManager
     from opx.learning.capability import Learning
     from opx.learning.context import PatternQueries
-    from opx.lifecycle.bulk.capability import Bulk
     from opx.lifecycle.capability import Lifecycle
     from opx.lifecycle.clients.capability import Tenants
     from opx.ports import (
@@ -378,22 +377,6 @@ class System:
 
     def _schedule(self) -> None:
         self.connectors.schedule()
-
-    @cached_property
-    def bulk(self) -> Bulk:
-        from opx.lifecycle.bulk.capability import Bulk
-
-        return Bulk(
-            self.installation,
-            self.tables,
-            self.storage,
-            corpus=self.corpus,
-            indexing=self.indexing,
-            ingestion=self.ingestion,
-            lifecycle=self.lifecycle,
-            functions=lambda: self.ports.functions,
-            batch=self.ports.batch_embedder,
-        )
 
     @cached_property
     def questions(self) -> Questions:

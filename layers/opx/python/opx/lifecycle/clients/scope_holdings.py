@@ -17,9 +17,6 @@ from opx.ingestion.indexing.capability import Indexing
 from opx.ingestion.indexing.words import FOLDER as WORDS
 from opx.learning.outcome_store import rows_of as outcome_rows
 from opx.learning.pattern_rows import rows_of as pattern_rows
-from opx.lifecycle.bulk.files import FOLDER as BULK
-from opx.lifecycle.bulk.files import FOUND, REPORT
-from opx.lifecycle.bulk.job import BulkJobs, BulkKind
 from opx.lifecycle.clients.holdings import CountedHolding, HeldItems, Holding, delete, in_table, is_of
 from opx.lifecycle.retention.holds import LIFTED
 from opx.ports import Clock, Item, Storage, Table, Tables, WorkQueue
@@ -44,6 +41,9 @@ from opx.records.gaps.log import DROPPED
 from opx.records.gaps.log import SCOPES as GAP_SCOPES
 from opx.telemetry.baselines.items import SCOPES as BASELINE_SCOPES
 from opx.telemetry.baselines.items import recorded_partition, series_partition
+from opx_bulk.files import FOLDER as BULK
+from opx_bulk.files import FOUND, REPORT
+from opx_bulk.job import BulkJobs, BulkKind
 
 _NAMES = {AUDIT: "audit records"}
 
