@@ -27,13 +27,13 @@ from opx.retrieval.stages import (
     AddLearnt,
     ByIndex,
     ByWords,
-    KeepPhrases,
     LiveWeb,
     NoteWaiting,
     Outcomes,
     Past,
     Rank,
     Relate,
+    RelaxPhrases,
     Reword,
     ShowResults,
     Warn,
@@ -172,7 +172,7 @@ class Questions:
         learns = self.installation.settings.learned_words == "on"
         searches: list[Stage] = [
             search,
-            KeepPhrases(search),
+            RelaxPhrases(search),
             *([Reword(search)] if rules.reword else []),
             *([AddLearnt(search, partial(experience.words, reader.visible))] if learns else []),
         ]
