@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from opx.connectors.webhooks.remembering import order_id
 from opx.domain.documents import DocumentChunk, KnowledgeDocument
 from opx.domain.ids import batched, entry_id
 from opx.domain.record import replace
@@ -18,18 +17,10 @@ from opx.graph.store import GraphStore
 from opx.ingestion.capability import Ingestion
 from opx.ingestion.corpus.failures import failure_id
 from opx.ingestion.reading import title_path
-from opx.lifecycle.clients.finding import chunks_in
-from opx.lifecycle.clients.holdings import (
-    ClientDocument,
-    ClientStores,
-    CountedHolding,
-    HeldItems,
-    Holding,
-    in_table,
-    of_documents,
-)
+from opx.lifecycle.clients.finding import ClientStores, chunks_in
 from opx.ports import CopyChange, DocumentChange, Item, SearchFilter, SearchIndex, Tables
-from opx.ports.tables import DELIVERIES, DOCUMENTS, ENTRIES, FAILURES, GRAPH, KEYS
+from opx.ports.holdings import ClientDocument, CountedHolding, HeldItems, Holding, delete, in_table
+from opx.ports.tables import DOCUMENTS, ENTRIES, FAILURES, GRAPH, KEYS, TableSpec
 from opx.runtime.threads import Each
 
 DOCUMENTS_AT_ONCE = 50
@@ -46,12 +37,23 @@ def document_holdings(stores: ClientStores, graph: Graph, ingestion: Ingestion) 
         in_table(stores.tables, "new names", GRAPH, lambda held: graph.relink_queue.items_of(held.scopes)),
         CountedHolding("cached contexts", cached.contexts, cached.forget_contexts),
         CountedHolding("cached vectors", cached.vectors, cached.forget_vectors),
-        of_documents(stores.tables, each, "document versions and tags", DOCUMENTS, rows.versions),
-        of_documents(stores.tables, each, "references into the index", ENTRIES, rows.references),
+        _of_documents(stores.tables, each, "document versions and tags", DOCUMENTS, rows.versions),
+        _of_documents(stores.tables, each, "references into the index", ENTRIES, rows.references),
         in_table(stores.tables, "failed items", FAILURES, rows.failed),
-        in_table(stores.tables, "orders of webhook deliveries", DELIVERIES, rows.orders),
         in_table(stores.tables, "document keys", KEYS, rows.keys),
     ]
+
+
+def _of_documents(
+    tables: Tables, each: Each, name: str, spec: TableSpec, items: Callable[[ClientDocument], list[Item]]
+) -> Holding:
+    """A holding of the items of a table that belong to the client's documents."""
+
+    def remove(held: HeldItems) -> None:
+        with tables.unit_of_work():
+            each(lambda one: delete(tables.table(spec), spec, items(one)), held.documents)
+
+    return CountedHolding(name, lambda held: sum(map(len, each(items, held.documents))), remove)
 
 
 class IndexEntries:
@@ -212,10 +214,6 @@ class CatalogRows:
         found = {item["failureId"]: item for scope in held.scopes for item in table.query(scope, index="scope-index")}
         ids = [{"failureId": failure_id(document.object_key)} for document in held.documents]
         return list((found | {item["failureId"]: item for item in table.get_many(ids)}).values())
-
-    def orders(self, held: HeldItems) -> list[Item]:
-        keys = [{"deliveryId": order_id(document.object_key)} for document in held.documents]
-        return self._tables.table(DELIVERIES).get_many(keys)
 
     # -- keys
 
