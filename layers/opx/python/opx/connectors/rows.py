@@ -2,52 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from opx.connectors.repository import REGISTERED, SWITCH, definition_of
 from opx.connectors.states import PullState
-from opx.domain.record import Record
 from opx.domain.record import from_json as read
 from opx.domain.scopes import scope_of_object
-from opx.ports import Item
-from opx.ports.holdings import HeldItems, SourceHolding, delete
-from opx.ports.rows import Revision, RowKind, Rows, require_time, whole
+from opx.ports import Item, Table
+from opx.ports.holdings import HeldItems, delete
+from opx.ports.rows import REVISION, RowKind, Rows, require_time
 from opx.ports.tables import SOURCES
 
 
-class _StateRow(Record, frozen=True):
-    state: PullState
-    owner: str
-    lease_until: float
-    revision: Revision
-
-
-class _SwitchRow(Record, frozen=True):
-    enabled: bool
-
-
-class _ItemRow(Record, frozen=True):
-    digest: str
-    object_key: str
-    run: str
-
-
-class _PageRow(Record, frozen=True):
-    url: str
-    validators: dict[str, str]
-
-
 def _pull_state(item: Item) -> Mapping[str, Any]:
-    row = read(_StateRow, item)
-    for name in ("started", "last_attempt", "last_success"):
-        require_time(getattr(row.state, name), name)
-    return {"sourceId": row.state.source_id, "owner": row.state.owner, "leaseUntil": row.state.lease_until}
+    state = read(PullState, item["state"])
+    for time in (state.started, state.last_attempt, state.last_success):
+        require_time(time, "a time of a pull")
+    return {"sourceId": state.source_id, "owner": state.owner, "leaseUntil": state.lease_until}
 
 
 def _source_item(item: Item) -> Mapping[str, Any]:
-    row = whole(_ItemRow, item)
-    scope_of_object(row.object_key)
+    scope_of_object(item["objectKey"])
     return {}
 
 
@@ -56,55 +33,65 @@ def _entry(item: Item) -> str:
     return "" if item["sourceId"].startswith("#") else item["entry"]
 
 
-class RegisteredSources:
-    """Sources that were registered at run time, if their documents belong to the client. The operator removes those that
-    knowledge.yaml declares; the records of their documents are removed here."""
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """Sources or streams that were registered at run time, if their documents belong to the client. The operator removes
+    those that knowledge.yaml declares. `names` are those of all, `remove` removes one, and `rows` are partitions of their
+    rows, which are removed here, also those of declared ones."""
 
+    table: Table
+    partition: str
+    own_client: str
+    names: Callable[[], Iterable[str]]
+    remove_one: Callable[[str], object]
+    rows: Callable[[], Iterable[str]] = tuple
     name = "sources and streams"
 
-    def __init__(self, system: Any) -> None:
-        self._table = system.tables.table(SOURCES)
-        self._connectors = system.connectors
-        self._client_id = system.installation.scope.client_id
-
     def count(self, held: HeldItems) -> int:
-        if held.client_id != self._client_id:
-            return 0
-        return len(self._registered()) + sum(self._table.count(source) for source in self._sources())
+        return sum(map(self.table.count, (self.partition, *self.rows()))) if self._is_own(held) else 0
 
     def remove(self, held: HeldItems) -> None:
-        if held.client_id != self._client_id:
-            return
-        for source in self._sources():
-            delete(self._table, SOURCES, list(self._table.query(source)))
-        for source in self._registered():
-            self._connectors.control.remove(source)
+        if self._is_own(held):
+            for source in self.rows():
+                delete(self.table, SOURCES, list(self.table.query(source)))
+            for name in self._registered():
+                self.remove_one(name)
 
     def declared(self, held: HeldItems) -> Iterable[str]:
-        if held.client_id != self._client_id:
-            return ()
-        return {definition.source_id for definition in self._connectors.sources.all()}.difference(self._registered())
+        return set(self.names()).difference(self._registered()) if self._is_own(held) else ()
+
+    def _is_own(self, held: HeldItems) -> bool:
+        return self.own_client == held.client_id
 
     def _registered(self) -> list[str]:
-        return [str(item["entry"]) for item in self._table.query(REGISTERED)]
-
-    def _sources(self) -> list[str]:
-        declared = [definition.source_id for definition in self._connectors.sources.all()]
-        return list(dict.fromkeys([*declared, *self._registered()]))
+        return [str(item["entry"]) for item in self.table.query(self.partition)]
 
 
-def _holding(system: Any) -> SourceHolding:
-    return RegisteredSources(system)
+def _sources(system: Any) -> Registered:
+    connectors, table = system.connectors, system.tables.table(SOURCES)
+
+    def names() -> list[str]:
+        registered = [str(item["entry"]) for item in table.query(REGISTERED)]
+        return list(dict.fromkeys([*(one.source_id for one in connectors.sources.all()), *registered]))
+
+    def remove(source_id: str) -> None:
+        connectors.control.remove(source_id)
+
+    return Registered(table, REGISTERED, system.installation.scope.client_id, names, remove, names)
 
 
 ROWS = Rows(
     table=SOURCES,
     kinds=(
         RowKind(lambda item: item["sourceId"] == REGISTERED, define=definition_of),
-        RowKind(lambda item: _entry(item) == "state", _pull_state),
-        RowKind(lambda item: _entry(item) == SWITCH, lambda item: whole(_SwitchRow, item).to_json()),
-        RowKind(lambda item: _entry(item).startswith("item#"), _source_item),
-        RowKind(lambda item: _entry(item).startswith("page#"), lambda item: whole(_PageRow, item).to_json()),
+        RowKind(lambda item: _entry(item) == "state", _pull_state, REVISION),
+        RowKind(lambda item: _entry(item) == SWITCH, fields={"enabled": bool}),
+        RowKind(
+            lambda item: _entry(item).startswith("item#"),
+            _source_item,
+            dict.fromkeys(("digest", "objectKey", "run"), str),
+        ),
+        RowKind(lambda item: _entry(item).startswith("page#"), fields={"url": str, "validators": dict[str, str]}),
     ),
-    holding=_holding,
+    holding=_sources,
 )

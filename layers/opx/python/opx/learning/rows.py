@@ -8,7 +8,6 @@ from typing import Any
 
 from opx.domain.learning import PatternOccurrence, StagingEntry
 from opx.domain.outcomes import DocumentOutcomes, RecordedOutcome
-from opx.domain.record import Record
 from opx.domain.record import from_json as read
 from opx.domain.scopes import scope_of_key
 from opx.errors import InvalidInputError
@@ -17,6 +16,7 @@ from opx.learning.learned_words import ReportedIncident
 from opx.learning.outcome_store import KINDS as RECORDED_KINDS
 from opx.learning.outcome_store import head_key, known_key, resolved_key, warned_partition
 from opx.learning.pattern_rows import (
+    MERGED_INTO,
     fresh_partition,
     heads_partition,
     keys_partition,
@@ -28,19 +28,14 @@ from opx.learning.pattern_rows import (
 from opx.learning.staging import waiting_partition
 from opx.learning.warnings import TriedStep
 from opx.ports import Item
-from opx.ports.rows import Revision, RowKind, Rows, of_scopes, require_text, require_time, scope_key, whole
+from opx.ports.rows import REVISION, RowKind, Rows, of_scopes, require_text, require_time, scope_key, whole
 from opx.ports.tables import OUTCOMES, PATTERNS, STAGING
 
 # -- captured entries
 
 
-class _StagingRow(Record, frozen=True):
-    revision: Revision
-
-
 def _entry(item: Item) -> Mapping[str, Any]:
     entry = read(StagingEntry, item)
-    read(_StagingRow, item)
     waits = waiting_partition(entry)
     key = {"id": entry.id, "scope": scope_key(entry.scope_key), "scopeKey": entry.scope_key, "state": entry.state.value}
     return {**key, "project_id": entry.project_id, **({"waitingPlace": waits} if waits else {})}
@@ -49,27 +44,12 @@ def _entry(item: Item) -> Mapping[str, Any]:
 CAPTURED = Rows(
     table=STAGING,
     name="captured entries",
-    kinds=(RowKind(lambda _: True, _entry, expires=True, times=("timestamp", "embedded_at")),),
+    kinds=(RowKind(lambda _: True, _entry, REVISION, expires=True, times=("timestamp", "embedded_at")),),
     items=of_scopes(lambda table, scope: table.query(scope, index="scope-index")),
 )
 
 
 # -- patterns
-
-
-class _HeadRow(Record, frozen=True):
-    revision: Revision
-    last_batch: tuple[PatternOccurrence, ...] = ()
-    document_at: str = ""
-    merged_into: str = ""
-
-
-class _KeyRow(Record, frozen=True):
-    pattern_id: str
-
-
-class _LockRow(Record, frozen=True):
-    holder: str
 
 
 def _part(item: Item, name: str) -> bool:
@@ -81,11 +61,11 @@ def _scope(item: Item) -> str:
 
 
 def _head(item: Item) -> Mapping[str, Any]:
-    row = read(_HeadRow, item)
+    require_text(item.get(MERGED_INTO, ""), MERGED_INTO)
     for fact in item.get("lastBatch", ()):
         _occurrence_in(fact)
     pattern = pattern_in(item)
-    for time in (row.document_at, pattern.embedded_at, pattern.first_seen):
+    for time in (item.get("documentAt", ""), pattern.embedded_at, pattern.first_seen):
         require_time(time, "the time of a pattern")
     return {"place": heads_partition(_scope(item)), "success_count": pattern.success_count}
 
@@ -112,14 +92,18 @@ def _fresh(item: Item) -> Mapping[str, Any]:
     return {"place": fresh_partition(pattern.scope_key)}
 
 
+def _in(partition: Callable[[str], str]) -> Callable[[Item], Mapping[str, Any]]:
+    return lambda item: {"place": partition(_scope(item))}
+
+
 PATTERN_ROWS = Rows(
     table=PATTERNS,
     name="patterns and their occurrences",
     kinds=(
-        RowKind(lambda item: "|" not in item["place"], _head),
-        RowKind(lambda item: _part(item, "keys"), lambda item: _of(_KeyRow, item, keys_partition)),
-        RowKind(lambda item: _part(item, "lock"), lambda item: _of(_LockRow, item, lock_partition)),
-        RowKind(lambda item: _part(item, "projects"), lambda item: {"place": projects_partition(_scope(item))}),
+        RowKind(lambda item: "|" not in item["place"], _head, REVISION),
+        RowKind(lambda item: _part(item, "keys"), _in(keys_partition), {"patternId": str}),
+        RowKind(lambda item: _part(item, "lock"), _in(lock_partition), {"holder": str}),
+        RowKind(lambda item: _part(item, "projects"), _in(projects_partition)),
         RowKind(lambda item: _part(item, "fresh"), _fresh, expires=True),
         RowKind(lambda item: bool(re.search(r"\|[0-9a-f]{32}\Z", item["place"])), _occurrence),
     ),
@@ -127,21 +111,7 @@ PATTERN_ROWS = Rows(
 )
 
 
-def _of(kind: type[Record], item: Item, partition: Callable[[str], str]) -> Mapping[str, Any]:
-    read(kind, item)
-    return {"place": partition(_scope(item))}
-
-
 # -- outcomes
-
-
-class _CountsRow(Record, frozen=True):
-    last: RecordedOutcome
-    revision: Revision
-
-
-class _KnownRow(Record, frozen=True):
-    mark: str
 
 
 def _after(item: Item, prefix: str) -> str:
@@ -149,15 +119,13 @@ def _after(item: Item, prefix: str) -> str:
 
 
 def _counts(item: Item) -> Mapping[str, Any]:
-    known, row = read(DocumentOutcomes, item), read(_CountsRow, item)
-    require_time(known.updated_at, "updatedAt")
-    require_time(row.last.at, "at")
+    require_time(read(DocumentOutcomes, item).updated_at, "updatedAt")
+    require_time(item["last"]["at"], "at")
     return head_key(scope_key(_after(item, "scores#")), item["entry"])
 
 
 def _outcome(item: Item) -> Mapping[str, Any]:
     outcome = read(RecordedOutcome, item)
-    read(_StagingRow, item)
     scope_of_key(_after(item, "told#").rpartition("#")[0])
     return {"entry": outcome.outcome_id}
 
@@ -175,7 +143,6 @@ def _learnt(item: Item) -> Mapping[str, Any]:
 
 
 def _known(item: Item) -> Mapping[str, Any]:
-    read(_KnownRow, item)
     if item["entry"] not in RECORDED_KINDS:
         raise InvalidInputError("entry is of no kind that the program writes")
     return known_key(scope_key(_after(item, "known#")), item["entry"])
@@ -189,11 +156,11 @@ OUTCOME_ROWS = Rows(
     table=OUTCOMES,
     name="outcomes and warnings",
     kinds=(
-        RowKind(_begins("scores#"), _counts),
-        RowKind(_begins("told#"), _outcome, expires=True, times=("at",)),
+        RowKind(_begins("scores#"), _counts, {"last": RecordedOutcome, **REVISION}),
+        RowKind(_begins("told#"), _outcome, REVISION, expires=True, times=("at",)),
         RowKind(_begins("warnings#"), _warning, expires=True, times=("at",)),
         RowKind(_begins("resolved#"), _learnt, expires=True, times=("at",)),
-        RowKind(_begins("known#"), _known),
+        RowKind(_begins("known#"), _known, {"mark": str}),
     ),
     items=of_scopes(outcome_store.rows_of),
 )

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 from opx import plugins
 from opx.connectors.rows import ROWS as SOURCE_ROWS
 from opx.domain.graph import Merge
-from opx.domain.record import Record
 from opx.domain.record import from_json as read
 from opx.domain.scopes import Scope, scope_of_key
 from opx.errors import InvalidInputError
@@ -20,7 +19,7 @@ from opx.lifecycle.retention.holds import HOLDS, LIFTED, Hold
 from opx.lifecycle.usage import DayUsage, usage_key
 from opx.ports import Item, Table, Tables
 from opx.ports.holdings import HeldItems, Holding, in_table, is_of
-from opx.ports.rows import RowKind, Rows, by_client, by_scope, scope_key, whole
+from opx.ports.rows import RowKind, Rows, by_client, by_scope, require_text, scope_key
 from opx.ports.tables import (
     ALIASES,
     ANNOUNCEMENTS,
@@ -40,43 +39,22 @@ from opx.records.rows import ROWS as RECORD_ROWS
 # -- clients and projects
 
 
-class _ClientRow(Record, frozen=True):
-    """A client as its row must have it: the program reads one without a state as active, an archive has none."""
-
-    project_id: str
-    state: str
-
-
 def _client(item: Item) -> Mapping[str, Any]:
-    row = read(_ClientRow, item)
-    client = read(Client, {**item, "clientId": row.project_id})
+    client = read(Client, {**item, "clientId": item["projectId"]})
     if not Scope(client.client_id).client_id:
         raise InvalidInputError("a client without an id")
     return {**client_key(client.client_id), "state": client.state.value}
 
 
-class _ProjectRow(Record, frozen=True):
-    client_id: str
-    project_id: str
-    group_id: str
-
-
 def _project(item: Item) -> Mapping[str, Any]:
-    row = read(_ProjectRow, item)
-    return project_item(row.client_id, row.project_id, row.group_id)
+    return project_item(item["clientId"], item["projectId"], item["groupId"])
 
 
 # -- aliases and merges
 
 
-class _StatementRow(Record, frozen=True):
-    area: str
-    aliases: tuple[str, ...]
-
-
 def _alias_statement(item: Item) -> Mapping[str, Any]:
-    row = read(_StatementRow, item)
-    return statement_key(row.area, item["aliasArea"].removeprefix(f"~document|{row.area}|"))
+    return statement_key(item["area"], item["aliasArea"].removeprefix(f"~document|{item['area']}|"))
 
 
 def _merge(item: Item) -> Mapping[str, Any]:
@@ -113,14 +91,8 @@ def _usage(item: Item) -> Mapping[str, Any]:
     return usage_key(usage)
 
 
-class _UseRow(Record, frozen=True):
-    scope_key: str
-    document_key: str
-    day: str
-
-
 def _use(item: Item) -> Mapping[str, Any]:
-    return {"scopeKey": scope_key(whole(_UseRow, item).scope_key)}
+    return {"scopeKey": scope_key(item["scopeKey"]), "day": require_text(item["day"])}
 
 
 def _calendar(system: Any) -> Holding:
@@ -134,8 +106,8 @@ CORE = (
     Rows(
         table=PROJECTS,
         kinds=(
-            RowKind(lambda item: item["clientId"] == CLIENTS, _client, times=("since",)),
-            RowKind(lambda item: not item["clientId"].startswith("#"), _project),
+            RowKind(lambda item: item["clientId"] == CLIENTS, _client, {"state": str}, times=("since",)),
+            RowKind(lambda item: not item["clientId"].startswith("#"), _project, {"groupId": str}),
         ),
     ),
     SOURCE_ROWS,
@@ -144,7 +116,11 @@ CORE = (
         table=ALIASES,
         name="aliases",
         kinds=(
-            RowKind(lambda item: item["aliasArea"].startswith("~document|"), _alias_statement),
+            RowKind(
+                lambda item: item["aliasArea"].startswith("~document|"),
+                _alias_statement,
+                {"area": str, "aliases": list[str]},
+            ),
             RowKind(lambda item: item["aliasArea"].startswith("~merge|"), _merge, times=("at", "undoneAt")),
             RowKind(lambda item: not item["aliasArea"].startswith("~"), _alias, times=("lastSeenAt",)),
         ),
@@ -192,9 +168,7 @@ class OptionalRows(NamedTuple):
 
     @property
     def remedy(self) -> str:
-        return (
-            f"rows of {self.name} are those of a distribution that isn't installed: `pip install {self.distribution}`"
-        )
+        return f"the distribution for {self.name} isn't installed: `pip install {self.distribution}`"
 
 
 OPTIONAL = (

@@ -8,8 +8,8 @@ indexes, scopes, hashes. A row that has others could never have been exported, a
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from itertools import chain
@@ -37,7 +37,9 @@ REFUSALS = (
 )
 """Errors of reading a row that no export writes."""
 
-Revision = Annotated[int, Meta(ge=1)]
+REVISION = {"revision": Annotated[int, Meta(ge=1)]}
+"""Field of rows that are written on the condition that nobody else has."""
+
 R = TypeVar("R", bound=Record)
 S = TypeVar("S")
 Define = Callable[[str, Any, KnowledgeModel], object]
@@ -49,12 +51,13 @@ def _nothing(_: Any) -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class RowKind:
-    """A kind of row. `derived` returns the attributes that follow from a row's record; raises one of `REFUSALS`. `expires`:
-    the program gives each a time at which it is deleted. `times` names attributes that are times in ISO 8601. `define` reads
-    the `definition` of the name `entry` that a row has; raises `InvalidInputError`."""
+    """A kind of row. `derived` returns the attributes that follow from a row's record; raises one of `REFUSALS`. `fields` are
+    types of further attributes that each has. `expires`: the program gives each a time at which it is deleted. `times` names
+    attributes that are times in ISO 8601. `define` reads the `definition` of the name `entry`; raises `InvalidInputError`."""
 
     recognises: Callable[[Item], bool]
     derived: Callable[[Item], Mapping[str, Any]] = _nothing
+    fields: Mapping[str, Any] = field(default_factory=dict)
     expires: bool = False
     times: tuple[str, ...] = ()
     define: Define | None = None
@@ -104,20 +107,33 @@ def check_row(spec: TableSpec, item: Item, kinds: Iterable[RowKind], knowledge: 
     kind = next((kind for kind in kinds if kind.recognises(item)), None)
     if kind is None:
         raise InvalidInputError("its key is of no kind of row that the program writes")
+    for name, of in kind.fields.items():
+        _check_type(item[name], name, of)
     derived = kind.derived(item)
     for name, value in derived.items():
         if name not in item or not _equal(item[name], value):
             raise InvalidInputError(f"{name} does not follow from the rest of the row")
-    for index in spec.indexes:
-        for name in {index.partition, index.sort} - {"", spec.partition, spec.sort}:
-            if name in item and name not in derived and name not in kind.times:
-                raise InvalidInputError(f"it is in the index {index.name}, where the program wouldn't enter it")
+    _check_indexes(spec, item, {*derived, *kind.times})
     if spec.ttl and (kind.expires or spec.ttl in item):
         require_number(item[spec.ttl], spec.ttl)
     for name in kind.times:
         require_time(item.get(name, ""), name)
     if kind.define:
         _check_definition(item["entry"], item["definition"], knowledge, kind.define)
+
+
+def _check_indexes(spec: TableSpec, item: Item, known: Set[str]) -> None:
+    for index in spec.indexes:
+        for name in {index.partition, index.sort} - {"", spec.partition, spec.sort} - known:
+            if name in item:
+                raise InvalidInputError(f"it is in the index {index.name}, where the program wouldn't enter it")
+
+
+def _check_type(value: object, name: str, kind: Any) -> None:
+    try:
+        read(kind, value)
+    except InvalidInputError as exc:
+        raise InvalidInputError(f"{name}: {exc}") from exc
 
 
 def _check_definition(name: str, given: object, knowledge: KnowledgeModel, define: Define) -> None:

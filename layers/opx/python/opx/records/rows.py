@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from opx.domain.record import Record
-from opx.domain.record import from_json as read
 from opx.errors import InvalidInputError
 from opx.ports import Item, KeyRange, Table
 from opx.ports.holdings import HeldItems
@@ -21,19 +19,8 @@ from opx.records.gaps.model import from_item, status_key
 # -- gaps
 
 
-class _GapRow(Record, frozen=True):
-    texts: tuple[str, ...]
-    terms_keys: tuple[str, ...]
-    models: tuple[str, ...]
-    first_asked_at: str
-    last_asked_at: str
-
-
 def _gap(item: Item) -> Mapping[str, Any]:
-    row = read(_GapRow, item)
-    for signs in item["signs"]:
-        require_bytes(signs, "signs")
-    if not row.texts:
+    if not item["texts"]:
         raise InvalidInputError("a gap without a question")
     gap = from_item(item)
     return {"scopeKey": scope_key(gap.scope_key), "statusKey": status_key(gap)}
@@ -79,6 +66,7 @@ GAP_ROWS = Rows(
         RowKind(
             lambda item: not item["scopeKey"].startswith("#"),
             _gap,
+            {**dict.fromkeys(("texts", "termsKeys", "models"), list[str]), "signs": list[bytes]},
             expires=True,
             times=("firstAskedAt", "lastAskedAt", "closedAt"),
         ),

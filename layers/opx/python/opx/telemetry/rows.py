@@ -11,7 +11,7 @@ from opx.domain.scopes import scope_of_key
 from opx.errors import InvalidInputError
 from opx.ports import Item, KeyRange, Table
 from opx.ports.holdings import HeldItems
-from opx.ports.rows import RowKind, Rows, checked, require_number, require_time, scope_key, whole
+from opx.ports.rows import RowKind, Rows, checked, require_bytes, require_number, require_time, scope_key, whole
 from opx.ports.tables import BASELINES
 from opx.telemetry.baselines.items import (
     SCOPES,
@@ -53,7 +53,7 @@ def _day(item: Item) -> Mapping[str, Any]:
     part = checked(part_from(item, Series(_scope(item), item["node"], item["metric"])))
     require_number(part.last_seen, "lastSeen")
     require_time(part.day, "day")
-    if len(part.day) != len("2026-11-24") or len(part.marks) % 8 or part.version < 1:
+    if len(part.day) != len("2026-11-24") or len(require_bytes(part.marks, "marks")) % 8 or part.version < 1:
         raise InvalidInputError("day, marks or version are malformed")
     for hour, data in part.hours.items():
         if hour not in range(24):

@@ -113,8 +113,8 @@ class ArchiveContents:
         entries = {name for name in self._archive.names if name.startswith(TABLES)}
         if unknown := entries - {table.entry for table in tables}:
             raise ArchiveError(
-                f"{min(unknown)} has rows of a distribution that isn't installed: install it, then import again; the archive is "
-                "refused, and nothing was changed"
+                f"{min(unknown)} has rows of a distribution that isn't installed: install it, then import again; the archive "
+                "is refused, and nothing was changed"
             )
         for table in tables:
             keys: set[tuple[Any, ...]] = set()

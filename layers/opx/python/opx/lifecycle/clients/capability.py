@@ -9,8 +9,7 @@ from functools import cached_property
 
 from opx.graph.capability import Graph
 from opx.ingestion.capability import Ingestion
-from opx.lifecycle.clients.corpus_holdings import corpus_holdings, words_holdings
-from opx.lifecycle.clients.document_holdings import document_holdings
+from opx.lifecycle.clients.document_holdings import corpus_holdings, document_holdings, words_holdings
 from opx.lifecycle.clients.finding import Checks, ClientStores, Finder
 from opx.lifecycle.clients.offboarding import Administration, Inventory, Offboarding, Progress
 from opx.lifecycle.retention.holds import Holds

@@ -1,4 +1,5 @@
-"""Counts and removes data derived from a client's documents: index entries, graph, cached vectors and contexts, catalog."""
+"""Counts and removes a client's documents, and data derived from them: index entries, graph, cached vectors and contexts,
+catalog, objects, messages."""
 
 from __future__ import annotations
 
@@ -8,17 +9,20 @@ from functools import partial
 from opx.domain.documents import DocumentChunk, KnowledgeDocument
 from opx.domain.ids import batched, entry_id
 from opx.domain.record import replace
-from opx.domain.scopes import Scope
+from opx.domain.scopes import Scope, scope_of_object
 from opx.domain.titles import chosen
-from opx.errors import StoreUnavailableError
+from opx.errors import InvalidInputError, InvalidScopeError, StoreUnavailableError
 from opx.graph.capability import Graph
 from opx.graph.manifest import manifest_partition
 from opx.graph.store import GraphStore
 from opx.ingestion.capability import Ingestion
 from opx.ingestion.corpus.failures import failure_id
+from opx.ingestion.events import parse_event
+from opx.ingestion.indexing.capability import Indexing
+from opx.ingestion.indexing.words import FOLDER as WORDS
 from opx.ingestion.reading import title_path
 from opx.lifecycle.clients.finding import ClientStores, chunks_in
-from opx.ports import CopyChange, DocumentChange, Item, SearchFilter, SearchIndex, Tables
+from opx.ports import CopyChange, DocumentChange, Item, SearchFilter, SearchIndex, Storage, Tables, WorkQueue
 from opx.ports.holdings import ClientDocument, CountedHolding, HeldItems, Holding, delete, in_table
 from opx.ports.tables import DOCUMENTS, ENTRIES, FAILURES, GRAPH, KEYS, TableSpec
 from opx.runtime.threads import Each
@@ -223,3 +227,51 @@ class CatalogRows:
         found = {item["documentKey"]: item for scope in held.scopes for item in table.query(scope, index="scope-index")}
         keys = [{"documentKey": key} for key in {*found, *(document.key.id for document in held.documents)}]
         return table.get_many(keys)
+
+
+# -- objects, messages and segments of words
+
+
+_FOLDERS = ("objects of the corpus, with versions", "copies for a managed service, with versions")
+
+
+def corpus_holdings(storage: Storage, work: WorkQueue) -> list[Holding]:
+    def messages(held: HeldItems, *, dry: bool) -> int:
+        found = work.discard(partial(_is_about, held.client_id), dry=dry)
+        return found or 0
+
+    waiting = CountedHolding("waiting messages", partial(messages, dry=True), partial(messages, dry=False))
+    copies, objects = (_folder(storage, name, at) for at, name in ((1, _FOLDERS[1]), (0, _FOLDERS[0])))
+    return [waiting, copies, objects]
+
+
+def words_holdings(storage: Storage, indexing: Indexing) -> list[Holding]:
+    """Segments of words with documents of the client; none where the index never sleeps. All are removed, with their earlier
+    versions: the next one is made without the client."""
+    if not indexing.indexes.may_sleep:
+        return []
+    shelf = indexing.words_shelf(storage.objects)
+
+    def count(held: HeldItems) -> int:
+        return sum(held.client_id in clients for clients in shelf.clients())
+
+    def remove(_: HeldItems) -> None:
+        storage.history.erase(WORDS)
+
+    return [CountedHolding("segments of words", count, remove)]
+
+
+def _folder(storage: Storage, name: str, at: int) -> Holding:
+    history = storage.history
+    return CountedHolding(
+        name,
+        lambda held: sum(1 for _ in history.held(held.folders[at])),
+        lambda held: history.erase(held.folders[at]),
+    )
+
+
+def _is_about(client_id: str, body: str) -> bool:
+    try:
+        return scope_of_object(parse_event(body).key)[0].client_id == client_id
+    except (InvalidInputError, InvalidScopeError):
+        return False
