@@ -48,7 +48,7 @@ def uninstalled(group: str, *names: str) -> Iterator[None]:
     """No distribution has the plugins with these names within the block."""
     found = plugins._all()
     left = {name: plugin for name, plugin in found[group].items() if name not in names}
-    with mock.patch.object(plugins, "_all", lambda: {**found, group: left}):
+    with mock.patch.object(plugins, "_all", return_value={**found, group: left}):
         yield
 
 

@@ -1,4 +1,4 @@
-"""Rows that distributions state: archives have them, the removal of a client finds them, and none is lost without its owner."""
+"""Rows that distributions state: archives have them, the removal of a client finds them, none is lost without its owner."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class Holding(Protocol):
     def count(self, held: HeldItems) -> int:
         """Number of items now. Raises `StoreUnavailableError`."""
 
-    def remove(self, held: HeldItems) -> None:
+    def remove(self, held: HeldItems) -> object:
         """Remove the items. Idempotent, also after an interruption. Raises `StoreUnavailableError`."""
 
 
@@ -89,14 +89,8 @@ class CountedHolding:
     """A `Holding` of two functions."""
 
     name: str
-    counting: Callable[[HeldItems], int]
-    removing: Callable[[HeldItems], object]
-
-    def count(self, held: HeldItems) -> int:
-        return self.counting(held)
-
-    def remove(self, held: HeldItems) -> None:
-        self.removing(held)
+    count: Callable[[HeldItems], int]
+    remove: Callable[[HeldItems], object]
 
 
 def is_of(client_id: str, scope_key: str) -> bool:

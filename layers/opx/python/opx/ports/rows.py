@@ -45,10 +45,6 @@ S = TypeVar("S")
 Define = Callable[[str, Any, KnowledgeModel], object]
 
 
-def _nothing(_: Any) -> Mapping[str, Any]:
-    return {}
-
-
 @dataclass(frozen=True, slots=True)
 class RowKind:
     """A kind of row. `derived` returns the attributes that follow from a row's record; raises one of `REFUSALS`. `fields` are
@@ -56,7 +52,7 @@ class RowKind:
     attributes that are times in ISO 8601. `define` reads the `definition` of the name `entry`; raises `InvalidInputError`."""
 
     recognises: Callable[[Item], bool]
-    derived: Callable[[Item], Mapping[str, Any]] = _nothing
+    derived: Callable[[Item], Mapping[str, Any]] = lambda _: {}
     fields: Mapping[str, Any] = field(default_factory=dict)
     expires: bool = False
     times: tuple[str, ...] = ()

@@ -232,17 +232,14 @@ class CatalogRows:
 # -- objects, messages and segments of words
 
 
-_FOLDERS = ("objects of the corpus, with versions", "copies for a managed service, with versions")
-
-
 def corpus_holdings(storage: Storage, work: WorkQueue) -> list[Holding]:
     def messages(held: HeldItems, *, dry: bool) -> int:
         found = work.discard(partial(_is_about, held.client_id), dry=dry)
         return found or 0
 
     waiting = CountedHolding("waiting messages", partial(messages, dry=True), partial(messages, dry=False))
-    copies, objects = (_folder(storage, name, at) for at, name in ((1, _FOLDERS[1]), (0, _FOLDERS[0])))
-    return [waiting, copies, objects]
+    copies = _folder(storage, "copies for a managed service, with versions", 1)
+    return [waiting, copies, _folder(storage, "objects of the corpus, with versions", 0)]
 
 
 def words_holdings(storage: Storage, indexing: Indexing) -> list[Holding]:
