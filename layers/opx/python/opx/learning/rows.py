@@ -13,18 +13,6 @@ from opx.domain.scopes import scope_of_key
 from opx.errors import InvalidInputError
 from opx.learning import outcome_store, pattern_rows
 from opx.learning.learned_words import ReportedIncident
-from opx.learning.outcome_store import KINDS as RECORDED_KINDS
-from opx.learning.outcome_store import head_key, known_key, resolved_key, warned_partition
-from opx.learning.pattern_rows import (
-    MERGED_INTO,
-    fresh_partition,
-    heads_partition,
-    keys_partition,
-    lock_partition,
-    occurrences_partition,
-    pattern_in,
-    projects_partition,
-)
 from opx.learning.staging import waiting_partition
 from opx.learning.warnings import TriedStep
 from opx.ports import Item
@@ -61,13 +49,13 @@ def _scope(item: Item) -> str:
 
 
 def _head(item: Item) -> Mapping[str, Any]:
-    require_text(item.get(MERGED_INTO, ""), MERGED_INTO)
+    require_text(item.get(pattern_rows.MERGED_INTO, ""), pattern_rows.MERGED_INTO)
     for fact in item.get("lastBatch", ()):
         _occurrence_in(fact)
-    pattern = pattern_in(item)
+    pattern = pattern_rows.pattern_in(item)
     for time in (item.get("documentAt", ""), pattern.embedded_at, pattern.first_seen):
         require_time(time, "the time of a pattern")
-    return {"place": heads_partition(_scope(item)), "success_count": pattern.success_count}
+    return {"place": pattern_rows.heads_partition(_scope(item)), "success_count": pattern.success_count}
 
 
 def _occurrence_in(fact: Any) -> PatternOccurrence:
@@ -80,16 +68,16 @@ def _occurrence_in(fact: Any) -> PatternOccurrence:
 def _occurrence(item: Item) -> Mapping[str, Any]:
     occurrence = _occurrence_in(item)
     pattern_id = item["place"].partition("|")[2]
-    return {"place": occurrences_partition(_scope(item), pattern_id), "entry": occurrence.entry_id}
+    return {"place": pattern_rows.occurrences_partition(_scope(item), pattern_id), "entry": occurrence.entry_id}
 
 
 def _fresh(item: Item) -> Mapping[str, Any]:
-    pattern = pattern_in(item["pattern"])
+    pattern = pattern_rows.pattern_in(item["pattern"])
     at, _, named = item["entry"].rpartition("#")
     require_time(at, "entry")
     if (pattern.pattern_id, pattern.scope_key) != (named, _scope(item)):
         raise InvalidInputError("the pattern in it is another one")
-    return {"place": fresh_partition(pattern.scope_key)}
+    return {"place": pattern_rows.fresh_partition(pattern.scope_key)}
 
 
 def _in(partition: Callable[[str], str]) -> Callable[[Item], Mapping[str, Any]]:
@@ -101,9 +89,9 @@ PATTERN_ROWS = Rows(
     name="patterns and their occurrences",
     kinds=(
         RowKind(lambda item: "|" not in item["place"], _head, REVISION),
-        RowKind(lambda item: _part(item, "keys"), _in(keys_partition), {"patternId": str}),
-        RowKind(lambda item: _part(item, "lock"), _in(lock_partition), {"holder": str}),
-        RowKind(lambda item: _part(item, "projects"), _in(projects_partition)),
+        RowKind(lambda item: _part(item, "keys"), _in(pattern_rows.keys_partition), {"patternId": str}),
+        RowKind(lambda item: _part(item, "lock"), _in(pattern_rows.lock_partition), {"holder": str}),
+        RowKind(lambda item: _part(item, "projects"), _in(pattern_rows.projects_partition)),
         RowKind(lambda item: _part(item, "fresh"), _fresh, expires=True),
         RowKind(lambda item: bool(re.search(r"\|[0-9a-f]{32}\Z", item["place"])), _occurrence),
     ),
@@ -121,7 +109,7 @@ def _after(item: Item, prefix: str) -> str:
 def _counts(item: Item) -> Mapping[str, Any]:
     require_time(read(DocumentOutcomes, item).updated_at, "updatedAt")
     require_time(item["last"]["at"], "at")
-    return head_key(scope_key(_after(item, "scores#")), item["entry"])
+    return outcome_store.head_key(scope_key(_after(item, "scores#")), item["entry"])
 
 
 def _outcome(item: Item) -> Mapping[str, Any]:
@@ -134,18 +122,18 @@ def _warning(item: Item) -> Mapping[str, Any]:
     row = whole(TriedStep, item)
     if not re.fullmatch(re.escape(row.entry_id) + r"#\d{3,}", item["entry"]):
         raise InvalidInputError("entry does not follow from the rest of the row")
-    return {"place": warned_partition(scope_key(_after(item, "warnings#")))}
+    return {"place": outcome_store.warned_partition(scope_key(_after(item, "warnings#")))}
 
 
 def _learnt(item: Item) -> Mapping[str, Any]:
     scope_of_key(whole(ReportedIncident, item).page_scope)
-    return resolved_key(scope_key(_after(item, "resolved#")), item["entry"])
+    return outcome_store.resolved_key(scope_key(_after(item, "resolved#")), item["entry"])
 
 
 def _known(item: Item) -> Mapping[str, Any]:
-    if item["entry"] not in RECORDED_KINDS:
+    if item["entry"] not in outcome_store.KINDS:
         raise InvalidInputError("entry is of no kind that the program writes")
-    return known_key(scope_key(_after(item, "known#")), item["entry"])
+    return outcome_store.known_key(scope_key(_after(item, "known#")), item["entry"])
 
 
 def _begins(prefix: str) -> Callable[[Item], bool]:
