@@ -438,7 +438,8 @@ class System:
     @cached_property
     def tenants(self) -> Tenants:
         from opx.lifecycle.clients.capability import Tenants
-        from opx.lifecycle.clients.holdings import ClientStores
+        from opx.lifecycle.clients.finding import ClientStores
+        from opx.lifecycle.rows import row_holdings
 
         tables, storage, work = self.tables, self.storage, self.work
         return Tenants(
@@ -447,7 +448,7 @@ class System:
             graph=self.graph,
             ingestion=self.ingestion,
             holds=self.lifecycle.holds,
-            connectors=self.connectors,
+            row_holdings=lambda: row_holdings(self),
         )
 
     def runner(self, emit: Callable[[str], None], feeds: Sequence[Feed] = ()) -> Runner:
