@@ -6,9 +6,9 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from opx.connectors.webhooks.receiving import WebhookReceiver
+from opx_streams.webhooks.receiving import WebhookReceiver
 from opx.edges.http import is_http
-from opx.edges.webhooks import respond
+from opx_streams.webhooks.gateway import respond
 from opx.errors import InvalidInputError
 from opx.operations.system import System
 from opx.runtime.functions import function_settings, observed

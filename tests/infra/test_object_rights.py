@@ -14,7 +14,7 @@ from typing import Any
 import boto3
 import pytest
 
-from opx.connectors.webhooks.receiving import answer
+from opx_streams.webhooks.receiving import answer
 from opx.domain.documents import DocumentKey, DocumentState
 from opx.lifecycle.versions.differences import Restorer
 from opx.operations.system import System

@@ -10,7 +10,7 @@ import pytest
 from infra.configuration import ContextError, Deployment
 from infra.constructs.layer_contents import ROOT
 from infra.streams import streams_to_read
-from opx.connectors.streams.definitions import declared_streams
+from opx_streams.streams.definitions import declared_streams
 from opx.ports.tables import BASELINES, DELIVERIES, SOURCES
 from opx.settings import Settings
 from tests.infra.templates import Assembly, Resource, lint_findings, listed

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import redis
 
-from opx.adapters.redis_streams import ATTEMPTS, BATCH, GROUP, RedisStreamFeed
-from opx.connectors.streams.taking import StreamTaker
+from opx_streams.redis_streams import ATTEMPTS, BATCH, GROUP, RedisStreamFeed
+from opx_streams.streams.taking import StreamTaker
 from tests.redis.server import LocalRedis, NoRedisError, running_redis
 from tests.support.cli_support import Opx
 from tests.support.stream_support import SystemUnderTest, a_stream, an_incident

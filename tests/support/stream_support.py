@@ -10,8 +10,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from opx.connectors.streams.definitions import stream_of
-from opx.connectors.streams.taking import consume_batch
+from opx_streams.streams.definitions import stream_of
+from opx_streams.streams.taking import consume_batch
 from opx.domain.sources import StreamDefinition
 from opx.errors import StoreUnavailableError
 from opx.operations.system import System

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from opx.connectors.deliveries import DocumentUpdate
-from opx.connectors.webhooks.remembering import Order
+from opx_streams.webhooks.remembering import Order
 from opx.domain.queries import QueryConfig
 from opx.domain.scopes import Identity, Scope
 from opx.ingestion.contexts import ContextCache, ContextWriter

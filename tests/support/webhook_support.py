@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from opx.connectors.deliveries import Delivery
-from opx.connectors.webhooks.receiving import DeliveryReply, WebhookReceiver, answer
-from opx.connectors.webhooks.signatures import SIGNATURE_HEADER, TIMESTAMP_HEADER, generic_signature
+from opx_streams.webhooks.receiving import DeliveryReply, WebhookReceiver, answer
+from opx_streams.webhooks.signatures import SIGNATURE_HEADER, TIMESTAMP_HEADER, generic_signature
 from opx.errors import SecretNotFoundError
 from opx.ingestion.files import OBJECT_METADATA
 from opx.operations.system import System

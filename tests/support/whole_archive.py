@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from opx.connectors.repository import SourceItem, SourceItems, definition_of
-from opx.connectors.streams.definitions import stream_of
+from opx_streams.streams.definitions import stream_of
 from opx.domain.documents import DocumentKey
 from opx.domain.outcomes import OutcomeResult, RecordedOutcome
 from opx.domain.queries import QueryConfig

@@ -11,8 +11,8 @@ import pytest
 
 from opx.adapters.embedded.database import open_database
 from opx.adapters.embedded.table import SqliteTable
-from opx.connectors.streams.definitions import StreamRepository, declared_streams, stream_of, subscription_id
-from opx.connectors.streams.patterns import mapping_of
+from opx_streams.streams.definitions import StreamRepository, declared_streams, stream_of, subscription_id
+from opx_streams.streams.patterns import mapping_of
 from opx.domain.sources import StreamDefinition, StreamKind
 from opx.errors import InvalidInputError, KnowledgeConfigError
 from opx.ports import Table

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opx.connectors.streams.patterns import MAX_DEPTH, checked_pattern, matches
+from opx_streams.streams.patterns import MAX_DEPTH, checked_pattern, matches
 from opx.errors import InvalidInputError
 
 RECORD = {

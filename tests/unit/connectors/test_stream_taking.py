@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from opx.connectors.streams.taking import consume_batch, delivered_records
+from opx_streams.streams.taking import consume_batch, delivered_records
 from opx.domain.provenance import ChannelKind
 from opx.errors import InvalidInputError
 from opx.ingestion.channels import arrival_of

@@ -8,8 +8,8 @@ import pytest
 
 from opx import plugins
 from opx.connectors.deliveries import Delivery, UnverifiedError
-from opx.connectors.webhooks.definitions import GENERIC, load_webhooks, webhook_endpoint
-from opx.connectors.webhooks.formats import sample, scheme_of
+from opx_streams.webhooks.definitions import GENERIC, load_webhooks, webhook_endpoint
+from opx_streams.webhooks.formats import sample, scheme_of
 from opx.domain.knowledge import Tier
 from opx.domain.sources import WebhookDefinition
 from opx.errors import KnowledgeConfigError

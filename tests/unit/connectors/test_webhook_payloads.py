@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from opx.connectors.alerting import alertmanager, cloudwatch, pagerduty
+from opx_streams.alerting import alertmanager, cloudwatch, pagerduty
 from opx.connectors.deliveries import MAX_TAGS, DocumentUpdate, PayloadError, document, metadata, moment, part
 from opx_connectors.atlassian import jira_webhook as jira
 from opx_connectors.atlassian import statuspage_webhook as statuspage

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 import pytest
 
 from opx.connectors.deliveries import MAX_BODY_BYTES, Delivery, DocumentUpdate
-from opx.connectors.webhooks.remembering import LEASE_SECONDS, Deliveries, Order
+from opx_streams.webhooks.remembering import LEASE_SECONDS, Deliveries, Order
 from opx.domain.provenance import Channel, ChannelKind
 from opx.errors import StoreUnavailableError
 from opx.ingestion.channels import arrival_of
@@ -391,7 +391,7 @@ class TestUnavailable:
         webhooks = webhooks_in(tmp_path)
         (tmp_path / "knowledge.yaml").write_text(KNOWLEDGE.replace("format: jira", "format: yira"))
         with webhooks.services:
-            from opx.connectors.webhooks.receiving import answer
+            from opx_streams.webhooks.receiving import answer
 
             found = answer(webhooks.services.connectors.webhook_receiver, github(an_issue()))
         assert (found.status, found.payload["error"]["code"]) == (500, "internal")

@@ -15,7 +15,7 @@ from opx.errors import InvalidInputError
 from opx.operations.context import Caller, Context
 from opx.operations.learning import PutEvidence, put_evidence
 from opx.operations.system import System
-from opx.operations.webhooks import (
+from opx_streams.operations.webhooks import (
     ListSecrets,
     ListWebhooks,
     MakeWebhookSecret,

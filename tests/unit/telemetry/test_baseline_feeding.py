@@ -13,7 +13,7 @@ import pytest
 from lambdas.manage_knowledge.handler import make_handler as make_manage
 from lambdas.retrieve_knowledge.handler import make_handler as make_retrieve
 from lambdas.roll_up_baselines.handler import make_handler as make_roll_up
-from opx.connectors.streams.taking import StreamRecord
+from opx_streams.streams.taking import StreamRecord
 from opx.domain.baselines import BaselineStats
 from opx.domain.scopes import Identity, reader_of
 from opx.errors import InvalidInputError, KnowledgeConfigError, StoreUnavailableError

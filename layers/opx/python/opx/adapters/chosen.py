@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from opx.adapters.embedded.home import HomeDatabases
     from opx.adapters.vendors import VendorPorts
     from opx.connectors.runner import Feed
-    from opx.connectors.streams.taking import RecordTaker
+    from opx_streams.streams.taking import RecordTaker
     from opx.domain.sources import StreamDefinition
     from opx.ingestion.indexing.capability import NewEmbedder
     from opx.ingestion.indexing.editions import IndexService
@@ -331,7 +331,7 @@ class Ports:
         streams: Callable[[], Sequence[StreamDefinition]],
         taker: Callable[[StreamDefinition], RecordTaker],
     ) -> Feed:
-        from opx.adapters.redis_streams import RedisFeeds, RedisStreamFeed
+        from opx_streams.redis_streams import RedisFeeds, RedisStreamFeed
 
         def feed(stream: StreamDefinition) -> RedisStreamFeed:
             return RedisStreamFeed(stream, taker(stream), password=lambda: self.secrets.get(stream.password_secret))

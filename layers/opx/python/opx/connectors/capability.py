@@ -8,9 +8,9 @@ from dataclasses import KW_ONLY, dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from opx.connectors.arrivals import STREAM, Arrivals
+from opx_streams.arrivals import STREAM, Arrivals
 from opx.connectors.states import checked_cron
-from opx.connectors.webhooks.definitions import webhook_endpoint
+from opx_streams.webhooks.definitions import webhook_endpoint
 from opx.domain.baselines import BASELINES_CATEGORY
 from opx.domain.ids import stable_hash
 from opx.domain.sources import SourceDeclaration
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from opx.connectors.pulling import PullRequests, SourcePuller
     from opx.connectors.repository import SourceRepository
     from opx.connectors.runner import Feed
-    from opx.connectors.streams.definitions import StreamControl, StreamRepository
-    from opx.connectors.streams.taking import BaselineTaker, RecordTaker
-    from opx.connectors.webhooks.receiving import WebhookReceiver
+    from opx_streams.streams.definitions import StreamControl, StreamRepository
+    from opx_streams.streams.taking import BaselineTaker, RecordTaker
+    from opx_streams.webhooks.receiving import WebhookReceiver
     from opx.domain.sources import ArrivalState, KnowledgeSource, PullReport, SourceDefinition, StreamDefinition
 
 
@@ -158,7 +158,7 @@ class Connectors:
     @cached_property
     def streams(self) -> StreamRepository:
         """The declared and subscribed streams. Raises `KnowledgeConfigError`."""
-        from opx.connectors.streams.definitions import StreamRepository, declared_streams
+        from opx_streams.streams.definitions import StreamRepository, declared_streams
 
         knowledge, path = self.installation.knowledge, self.installation.knowledge_path
         return StreamRepository(self.tables.table(SOURCES), declared_streams(knowledge, path), knowledge)
@@ -166,7 +166,7 @@ class Connectors:
     @property
     def stream_control(self) -> StreamControl:
         """Lists streams, and creates and ends subscriptions."""
-        from opx.connectors.streams.definitions import StreamControl
+        from opx_streams.streams.definitions import StreamControl
 
         return StreamControl(self.streams, self.installation.knowledge, self.functions.stream_subscriptions)
 
@@ -180,7 +180,7 @@ class Connectors:
         return [self.feeds(self.streams.all, self._taker_of)] if self.work.in_process else []
 
     def _taker_of(self, stream: StreamDefinition) -> RecordTaker:
-        from opx.connectors.streams.taking import NotedTaker, StreamTaker
+        from opx_streams.streams.taking import NotedTaker, StreamTaker
 
         values = stream.category == BASELINES_CATEGORY
         taker = self.taker_of_values(stream) if values else StreamTaker(stream, self.manager())
@@ -192,7 +192,7 @@ class Connectors:
 
     def taker_of_values(self, stream: StreamDefinition) -> BaselineTaker:
         """Adds the values of a stream to baselines."""
-        from opx.connectors.streams.taking import BaselineTaker
+        from opx_streams.streams.taking import BaselineTaker
 
         return BaselineTaker(stream, self.telemetry.baselines, self.manager(), self.installation.clock)
 
@@ -225,7 +225,7 @@ class Connectors:
 
     def webhook_receiver(self) -> WebhookReceiver:
         """Receives webhooks. Raises `KnowledgeConfigError` for malformed declarations."""
-        from opx.connectors.webhooks.receiving import receiver_of
+        from opx_streams.webhooks.receiving import receiver_of
 
         return receiver_of(
             self.installation,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import Meta, field
 from msgspec.structs import asdict
 
-from opx.connectors.arrivals import STREAM
+from opx_streams.arrivals import STREAM
 from opx.connectors.registry import SourceKind, source_kinds
 from opx.connectors.states import SourceView
 from opx.connectors.trial import SourceTrial
@@ -23,7 +23,7 @@ from opx.operations.registry import Function, operation
 
 if TYPE_CHECKING:
     from opx.connectors.control import SourceControl
-    from opx.connectors.streams.definitions import StreamControl
+    from opx_streams.streams.definitions import StreamControl
 
 MAX_URLS = 100
 TRIED = "trial"

@@ -21,7 +21,7 @@ from opx.settings import MANAGED_ENGINE, Settings
 if TYPE_CHECKING:
     from opx.connectors.capability import Connectors
     from opx.connectors.runner import Feed, Runner
-    from opx.connectors.streams.taking import RecordTaker
+    from opx_streams.streams.taking import RecordTaker
     from opx.domain.scopes import Scope
     from opx.domain.sources import StreamDefinition
     from opx.graph.capability import Graph

@@ -9,7 +9,7 @@ from http import HTTPStatus
 from urllib.parse import parse_qsl
 
 from opx.connectors.deliveries import Delivery
-from opx.connectors.webhooks.receiving import DeliveryReply, WebhookReceiver, answer, failed
+from opx_streams.webhooks.receiving import DeliveryReply, WebhookReceiver, answer, failed
 from opx.domain.record import Json
 from opx.edges.http import reply
 

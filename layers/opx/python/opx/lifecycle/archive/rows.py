@@ -17,8 +17,8 @@ from msgspec import Meta
 
 from opx.connectors.repository import REGISTERED, SWITCH, definition_of
 from opx.connectors.states import PullState
-from opx.connectors.streams.definitions import REGISTERED as STREAMS
-from opx.connectors.streams.definitions import stream_of
+from opx_streams.streams.definitions import REGISTERED as STREAMS
+from opx_streams.streams.definitions import stream_of
 from opx.domain.graph import Merge
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.record import Record

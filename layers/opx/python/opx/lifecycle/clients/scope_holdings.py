@@ -8,7 +8,7 @@ from itertools import chain
 
 from opx.connectors.capability import Connectors
 from opx.connectors.repository import REGISTERED
-from opx.connectors.streams.definitions import REGISTERED as REGISTERED_STREAMS
+from opx_streams.streams.definitions import REGISTERED as REGISTERED_STREAMS
 from opx.domain.scopes import Scope, scope_of_object
 from opx.errors import InvalidInputError, InvalidScopeError, StoreUnavailableError
 from opx.ingestion.corpus.capability import Corpus

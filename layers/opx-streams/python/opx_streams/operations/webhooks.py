@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
-from opx.connectors.arrivals import WEBHOOK
+from opx_streams.arrivals import WEBHOOK
 from opx.domain.policy import Action
 from opx.domain.record import Record, about, replace
 from opx.domain.requests import Filled, Request
@@ -16,7 +16,7 @@ from opx.operations.context import Context
 from opx.operations.registry import Function, operation
 
 if TYPE_CHECKING:
-    from opx.connectors.webhooks.setup import WebhookSetup
+    from opx_streams.webhooks.setup import WebhookSetup
     from opx.ports.sources import WritableSecrets
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
@@ -91,7 +91,7 @@ def send_test_delivery(context: Context, request: SendTestDelivery) -> DeliveryA
 
 
 def _setup(context: Context) -> WebhookSetup:
-    from opx.connectors.webhooks.setup import webhook_setup
+    from opx_streams.webhooks.setup import webhook_setup
 
     system = context.system
     return webhook_setup(system.settings, lambda: system.ports.secrets, on_aws=system.settings.backend == "aws")
@@ -148,6 +148,6 @@ def remove_secret(context: Context, request: RemoveSecret) -> SecretChanged:
 
 
 def _secrets(context: Context) -> WritableSecrets:
-    from opx.connectors.webhooks.setup import writable
+    from opx_streams.webhooks.setup import writable
 
     return writable(context.system.ports.secrets)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from opx.connectors.streams.patterns import checked_pattern
+from opx_streams.streams.patterns import checked_pattern
 from opx.domain.baselines import BASELINES_CATEGORY
 from opx.domain.ids import stable_hash
 from opx.domain.knowledge import KnowledgeModel

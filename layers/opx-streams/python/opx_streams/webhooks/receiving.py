@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from opx.connectors.arrivals import WEBHOOK, Arrivals
+from opx_streams.arrivals import WEBHOOK, Arrivals
 from opx.connectors.deliveries import (
     MAX_BODY_BYTES,
     Delivery,
@@ -21,10 +21,10 @@ from opx.connectors.deliveries import (
     WebhookSetupError,
     moment,
 )
-from opx.connectors.webhooks.definitions import TOPIC_FORMAT, load_webhooks
-from opx.connectors.webhooks.formats import ReadDelivery, read, scheme_of
-from opx.connectors.webhooks.remembering import Deliveries, Order
-from opx.connectors.webhooks.signatures import CONFIRMATION, NOTIFICATION, SnsMessages, Verified, check_time
+from opx_streams.webhooks.definitions import TOPIC_FORMAT, load_webhooks
+from opx_streams.webhooks.formats import ReadDelivery, read, scheme_of
+from opx_streams.webhooks.remembering import Deliveries, Order
+from opx_streams.webhooks.signatures import CONFIRMATION, NOTIFICATION, SnsMessages, Verified, check_time
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.provenance import Channel, ChannelKind
 from opx.domain.record import replace

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 import click
 
-from opx.connectors.arrivals import WEBHOOK
+from opx_streams.arrivals import WEBHOOK
 from opx.domain.record import replace
 from opx.domain.sources import ArrivalState, LastArrival
 from opx.edges.calling import plain
@@ -20,10 +20,10 @@ from opx.edges.cli.operations import OperationGroup
 from opx.edges.cli.output import SHORT_ID, exit_unless, plural, print_json, print_lines, print_table, read_bytes, warn
 from opx.edges.cli.session import Session, pass_session
 from opx.operations.masked_secrets import MaskedDocuments, ProtectedOriginals, list_masked_secrets, protect_originals
-from opx.operations.webhooks import SecretChanged, SecretNames, SetSecret, list_secrets, remove_secret, set_secret
+from opx_streams.operations.webhooks import SecretChanged, SecretNames, SetSecret, list_secrets, remove_secret, set_secret
 
 if TYPE_CHECKING:
-    from opx.connectors.webhooks.setup import WebhookSetup
+    from opx_streams.webhooks.setup import WebhookSetup
     from opx.domain.sources import WebhookView
 
 _ELSEWHERE = "secrets of a deployed system are in Secrets Manager: set them there"
@@ -127,7 +127,7 @@ def test(session: Session, name: str, file: Path | None) -> None:
 
 def _setup(session: Session) -> WebhookSetup:
     """Setup of webhooks. If functions receive deliveries, secrets are in Secrets Manager and the system isn't started."""
-    from opx.connectors.webhooks.setup import webhook_setup
+    from opx_streams.webhooks.setup import webhook_setup
 
     on_aws = session.is_remote or session.settings.backend == "aws"
     return webhook_setup(session.settings, lambda: session.services.ports.secrets, on_aws=on_aws)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from opx import plugins
-from opx.connectors.alerting import alertmanager, cloudwatch, pagerduty
+from opx_streams.alerting import alertmanager, cloudwatch, pagerduty
 from opx.connectors.deliveries import (
     Delivery,
     DocumentUpdate,
@@ -20,8 +20,8 @@ from opx.connectors.deliveries import (
     one_line,
     part,
 )
-from opx.connectors.webhooks.definitions import GENERIC, TOPIC_FORMAT
-from opx.connectors.webhooks.signatures import Credentials, HubSignature, Scheme, TimedSignature
+from opx_streams.webhooks.definitions import GENERIC, TOPIC_FORMAT
+from opx_streams.webhooks.signatures import Credentials, HubSignature, Scheme, TimedSignature
 from opx.domain.ids import stable_hash
 from opx.domain.knowledge import Category
 from opx.domain.record import replace

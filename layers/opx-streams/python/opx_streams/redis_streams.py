@@ -13,7 +13,7 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from opx.connectors.streams.taking import RecordTaker, StreamRecord
+from opx_streams.streams.taking import RecordTaker, StreamRecord
 from opx.domain.sources import StreamDefinition, StreamKind
 from opx.errors import SecretNotFoundError, StoreUnavailableError
 

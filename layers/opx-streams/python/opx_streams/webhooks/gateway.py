@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 from opx.connectors.deliveries import MAX_BODY_BYTES, Delivery
-from opx.connectors.webhooks.receiving import DeliveryReply, WebhookReceiver, answer, failed, too_large
+from opx_streams.webhooks.receiving import DeliveryReply, WebhookReceiver, answer, failed, too_large
 from opx.edges.http import reply
 
 ROUTE = "POST /ingest/{tier}/{category+}"

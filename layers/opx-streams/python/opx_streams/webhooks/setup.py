@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlencode, urlsplit
 
-from opx.connectors.webhooks.definitions import load_webhooks, webhook_endpoint
-from opx.connectors.webhooks.formats import sample, scheme_of
+from opx_streams.webhooks.definitions import load_webhooks, webhook_endpoint
+from opx_streams.webhooks.formats import sample, scheme_of
 from opx.domain.sources import DeliveryAnswer, DeliveryProof, MadeSecret, WebhookDefinition, WebhookSecret, WebhookView
 from opx.errors import InvalidInputError, SecretNotFoundError
 from opx.ports.sources import Secrets, WritableSecrets

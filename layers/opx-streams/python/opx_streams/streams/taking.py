@@ -16,7 +16,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol
 
-from opx.connectors.streams.patterns import matches
+from opx_streams.streams.patterns import matches
 from opx.domain.baselines import BASELINES_CATEGORY
 from opx.domain.ids import shortened, stable_hash
 from opx.domain.provenance import Channel, ChannelKind
