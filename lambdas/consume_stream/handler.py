@@ -6,11 +6,11 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from opx_streams.streams.taking import consume_batch
 from opx.operations.system import System
 from opx.runtime.functions import function_settings, observed
 from opx.runtime.metrics import Report
 from opx.system import bootstrap
+from opx_streams.streams.taking import consume_batch
 
 
 def start() -> System:

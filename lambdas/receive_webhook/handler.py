@@ -6,14 +6,14 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from opx_streams.webhooks.receiving import WebhookReceiver
 from opx.edges.http import is_http
-from opx_streams.webhooks.gateway import respond
 from opx.errors import InvalidInputError
 from opx.operations.system import System
 from opx.runtime.functions import function_settings, observed
 from opx.runtime.metrics import Report
 from opx.system import bootstrap
+from opx_streams.webhooks.gateway import respond
+from opx_streams.webhooks.receiving import WebhookReceiver
 
 
 def start() -> System:

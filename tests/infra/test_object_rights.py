@@ -14,7 +14,6 @@ from typing import Any
 import boto3
 import pytest
 
-from opx_streams.webhooks.receiving import answer
 from opx.domain.documents import DocumentKey, DocumentState
 from opx.lifecycle.versions.differences import Restorer
 from opx.operations.system import System
@@ -22,6 +21,7 @@ from opx.ports.tables import DELIVERIES, PROJECTS
 from opx.settings import Settings
 from opx.system import bootstrap
 from opx_aws.object_store import PART_BYTES
+from opx_streams.webhooks.receiving import answer
 from tests.aws.tables import create_table
 from tests.infra.templates import Assembly, listed
 from tests.infra.test_ingestion import BUCKET

@@ -10,8 +10,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from opx_streams.streams.definitions import stream_of
-from opx_streams.streams.taking import consume_batch
 from opx.domain.sources import StreamDefinition
 from opx.errors import StoreUnavailableError
 from opx.operations.system import System
@@ -19,6 +17,8 @@ from opx.ports import ObjectInfo
 from opx.runtime.knowledge_file import load_knowledge
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_streams.streams.definitions import stream_of
+from opx_streams.streams.taking import consume_batch
 from tests.support.fakes import Measured, WordsEmbedder
 
 ACCOUNT = "eu-central-1:123456789012"

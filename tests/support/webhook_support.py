@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from opx.connectors.deliveries import Delivery
-from opx_streams.webhooks.receiving import DeliveryReply, WebhookReceiver, answer
-from opx_streams.webhooks.signatures import SIGNATURE_HEADER, TIMESTAMP_HEADER, generic_signature
 from opx.errors import SecretNotFoundError
 from opx.ingestion.files import OBJECT_METADATA
 from opx.operations.system import System
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_streams.webhooks.receiving import DeliveryReply, WebhookReceiver, answer
+from opx_streams.webhooks.signatures import SIGNATURE_HEADER, TIMESTAMP_HEADER, generic_signature
 
 NOW = 1_800_000_000.0
 KEY = "a secret of some length"

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from opx.connectors.repository import SourceItem, SourceItems, definition_of
-from opx_streams.streams.definitions import stream_of
 from opx.domain.documents import DocumentKey
 from opx.domain.outcomes import OutcomeResult, RecordedOutcome
 from opx.domain.queries import QueryConfig
@@ -25,6 +24,7 @@ from opx.operations.quality import AddOwnQuestion, RunEvaluation, add_own_questi
 from opx.operations.system import System
 from opx.ports.tables import LIFECYCLE, SOURCES, USES
 from opx.records.dismissals import Dismissals
+from opx_streams.streams.definitions import stream_of
 from tests.support.archive_support import Entries, put, resealed, services_at
 from tests.support.captures import capture_failure_solution, capture_warning
 

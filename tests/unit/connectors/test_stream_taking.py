@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from opx_streams.streams.taking import consume_batch, delivered_records
 from opx.domain.provenance import ChannelKind
 from opx.errors import InvalidInputError
 from opx.ingestion.channels import arrival_of
 from opx.runtime.metrics import Metric
+from opx_streams.streams.taking import consume_batch, delivered_records
 from tests.support.cli_support import Opx
 from tests.support.fakes import Measured
 from tests.support.stream_support import (

@@ -8,12 +8,12 @@ import pytest
 
 from opx import plugins
 from opx.connectors.deliveries import Delivery, UnverifiedError
-from opx_streams.webhooks.definitions import GENERIC, load_webhooks, webhook_endpoint
-from opx_streams.webhooks.formats import sample, scheme_of
 from opx.domain.knowledge import Tier
 from opx.domain.sources import WebhookDefinition
 from opx.errors import KnowledgeConfigError
 from opx.runtime.knowledge_file import load_knowledge
+from opx_streams.webhooks.definitions import GENERIC, load_webhooks, webhook_endpoint
+from opx_streams.webhooks.formats import sample, scheme_of
 from tests.support.webhook_support import KNOWLEDGE, TOPIC
 
 BARE = KNOWLEDGE.partition("webhooks:")[0]

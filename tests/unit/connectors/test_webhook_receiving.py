@@ -12,12 +12,12 @@ from urllib.parse import urlencode
 import pytest
 
 from opx.connectors.deliveries import MAX_BODY_BYTES, Delivery, DocumentUpdate
-from opx_streams.webhooks.remembering import LEASE_SECONDS, Deliveries, Order
 from opx.domain.provenance import Channel, ChannelKind
 from opx.errors import StoreUnavailableError
 from opx.ingestion.channels import arrival_of
 from opx.ports import Condition
 from opx.ports.tables import DELIVERIES
+from opx_streams.webhooks.remembering import LEASE_SECONDS, Deliveries, Order
 from tests.support.webhook_support import (
     KNOWLEDGE,
     NOW,

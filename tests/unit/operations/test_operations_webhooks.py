@@ -15,6 +15,7 @@ from opx.errors import InvalidInputError
 from opx.operations.context import Caller, Context
 from opx.operations.learning import PutEvidence, put_evidence
 from opx.operations.system import System
+from opx.settings import Settings
 from opx_streams.operations.webhooks import (
     ListSecrets,
     ListWebhooks,
@@ -31,7 +32,6 @@ from opx_streams.operations.webhooks import (
     set_secret,
     sign_delivery,
 )
-from opx.settings import Settings
 from tests.support.builders import ports_of
 from tests.support.cli_support import word_services
 from tests.support.webhook_support import KNOWLEDGE

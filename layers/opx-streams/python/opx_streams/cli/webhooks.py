@@ -12,7 +12,6 @@ from urllib.parse import urlencode
 
 import click
 
-from opx_streams.arrivals import WEBHOOK
 from opx.domain.record import replace
 from opx.domain.sources import ArrivalState, LastArrival
 from opx.edges.calling import plain
@@ -20,11 +19,19 @@ from opx.edges.cli.operations import OperationGroup
 from opx.edges.cli.output import SHORT_ID, exit_unless, plural, print_json, print_lines, print_table, read_bytes, warn
 from opx.edges.cli.session import Session, pass_session
 from opx.operations.masked_secrets import MaskedDocuments, ProtectedOriginals, list_masked_secrets, protect_originals
-from opx_streams.operations.webhooks import SecretChanged, SecretNames, SetSecret, list_secrets, remove_secret, set_secret
+from opx_streams.arrivals import WEBHOOK
+from opx_streams.operations.webhooks import (
+    SecretChanged,
+    SecretNames,
+    SetSecret,
+    list_secrets,
+    remove_secret,
+    set_secret,
+)
 
 if TYPE_CHECKING:
-    from opx_streams.webhooks.setup import WebhookSetup
     from opx.domain.sources import WebhookView
+    from opx_streams.webhooks.setup import WebhookSetup
 
 _ELSEWHERE = "secrets of a deployed system are in Secrets Manager: set them there"
 _PROTECTED_ELSEWHERE = (

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
-from opx_streams.arrivals import WEBHOOK
 from opx.domain.policy import Action
 from opx.domain.record import Record, about, replace
 from opx.domain.requests import Filled, Request
@@ -14,10 +13,11 @@ from opx.domain.sources import DeliveryAnswer, DeliveryProof, MadeSecret, Webhoo
 from opx.errors import InvalidInputError
 from opx.operations.context import Context
 from opx.operations.registry import Function, operation
+from opx_streams.arrivals import WEBHOOK
 
 if TYPE_CHECKING:
-    from opx_streams.webhooks.setup import WebhookSetup
     from opx.ports.sources import WritableSecrets
+    from opx_streams.webhooks.setup import WebhookSetup
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
 

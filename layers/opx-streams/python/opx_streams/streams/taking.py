@@ -16,7 +16,6 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol
 
-from opx_streams.streams.patterns import matches
 from opx.domain.baselines import BASELINES_CATEGORY
 from opx.domain.ids import shortened, stable_hash
 from opx.domain.provenance import Channel, ChannelKind
@@ -33,6 +32,7 @@ from opx.ingestion.object_names import object_name
 from opx.ports import Clock
 from opx.runtime.metrics import Metric, Report
 from opx.telemetry.baselines.readings import FIELDS, Reading, is_record, reading_of
+from opx_streams.streams.patterns import matches
 
 if TYPE_CHECKING:
     from opx.telemetry.baselines.store import BaselineStore

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from opx import plugins
-from opx_streams.alerting import alertmanager, cloudwatch, pagerduty
 from opx.connectors.deliveries import (
     Delivery,
     DocumentUpdate,
@@ -20,14 +19,15 @@ from opx.connectors.deliveries import (
     one_line,
     part,
 )
-from opx_streams.webhooks.definitions import GENERIC, TOPIC_FORMAT
-from opx_streams.webhooks.signatures import Credentials, HubSignature, Scheme, TimedSignature
 from opx.domain.ids import stable_hash
 from opx.domain.knowledge import Category
 from opx.domain.record import replace
 from opx.domain.sources import WebhookDefinition
 from opx.errors import InvalidInputError, KnowledgeConfigError, UnparsableDocumentError
 from opx.formats.markdown import nested
+from opx_streams.alerting import alertmanager, cloudwatch, pagerduty
+from opx_streams.webhooks.definitions import GENERIC, TOPIC_FORMAT
+from opx_streams.webhooks.signatures import Credentials, HubSignature, Scheme, TimedSignature
 
 
 @dataclass(frozen=True, slots=True)

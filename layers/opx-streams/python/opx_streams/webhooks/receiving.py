@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from opx_streams.arrivals import WEBHOOK, Arrivals
 from opx.connectors.deliveries import (
     MAX_BODY_BYTES,
     Delivery,
@@ -21,10 +20,6 @@ from opx.connectors.deliveries import (
     WebhookSetupError,
     moment,
 )
-from opx_streams.webhooks.definitions import TOPIC_FORMAT, load_webhooks
-from opx_streams.webhooks.formats import ReadDelivery, read, scheme_of
-from opx_streams.webhooks.remembering import Deliveries, Order
-from opx_streams.webhooks.signatures import CONFIRMATION, NOTIFICATION, SnsMessages, Verified, check_time
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.provenance import Channel, ChannelKind
 from opx.domain.record import replace
@@ -41,6 +36,11 @@ from opx.ingestion.events import DOCUMENTS_FOLDER
 from opx.ports import Clock
 from opx.ports.sources import OpenWeb, Secrets, WebClient
 from opx.ports.tables import DELIVERIES
+from opx_streams.arrivals import WEBHOOK, Arrivals
+from opx_streams.webhooks.definitions import TOPIC_FORMAT, load_webhooks
+from opx_streams.webhooks.formats import ReadDelivery, read, scheme_of
+from opx_streams.webhooks.remembering import Deliveries, Order
+from opx_streams.webhooks.signatures import CONFIRMATION, NOTIFICATION, SnsMessages, Verified, check_time
 
 if TYPE_CHECKING:
     from opx.ingestion.manager import IngestionManager

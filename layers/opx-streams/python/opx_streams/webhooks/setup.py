@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlencode, urlsplit
 
-from opx_streams.webhooks.definitions import load_webhooks, webhook_endpoint
-from opx_streams.webhooks.formats import sample, scheme_of
 from opx.domain.sources import DeliveryAnswer, DeliveryProof, MadeSecret, WebhookDefinition, WebhookSecret, WebhookView
 from opx.errors import InvalidInputError, SecretNotFoundError
 from opx.ports.sources import Secrets, WritableSecrets
 from opx.runtime.knowledge_file import load_knowledge
 from opx.settings import Settings
+from opx_streams.webhooks.definitions import load_webhooks, webhook_endpoint
+from opx_streams.webhooks.formats import sample, scheme_of
 
 _SECRET_BYTES = 32
 _SECONDS = 30.0

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from opx.adapters.embedded.home import HomeDatabases
     from opx.adapters.vendors import VendorPorts
     from opx.connectors.runner import Feed
-    from opx_streams.streams.taking import RecordTaker
     from opx.domain.sources import StreamDefinition
     from opx.ingestion.indexing.capability import NewEmbedder
     from opx.ingestion.indexing.editions import IndexService
@@ -51,6 +50,7 @@ if TYPE_CHECKING:
     from opx.ports.telemetry import MetricReader, TelemetryStores
     from opx.runtime.knowledge_file import Installation
     from opx.runtime.speed_limit import SpeedLimit
+    from opx_streams.streams.taking import RecordTaker
 
 
 log = logging.getLogger(__name__)

@@ -8,9 +8,7 @@ from dataclasses import KW_ONLY, dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from opx_streams.arrivals import STREAM, Arrivals
 from opx.connectors.states import checked_cron
-from opx_streams.webhooks.definitions import webhook_endpoint
 from opx.domain.baselines import BASELINES_CATEGORY
 from opx.domain.ids import stable_hash
 from opx.domain.sources import SourceDeclaration
@@ -24,6 +22,8 @@ from opx.runtime.knowledge_file import Installation
 from opx.runtime.machine import path_here
 from opx.runtime.metrics import Report, unreported
 from opx.telemetry.capability import Telemetry
+from opx_streams.arrivals import STREAM, Arrivals
+from opx_streams.webhooks.definitions import webhook_endpoint
 
 if TYPE_CHECKING:
     from opx.connectors.control import ConnectedSource, SourceControl, SourceSystem
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from opx.connectors.pulling import PullRequests, SourcePuller
     from opx.connectors.repository import SourceRepository
     from opx.connectors.runner import Feed
+    from opx.domain.sources import ArrivalState, KnowledgeSource, PullReport, SourceDefinition, StreamDefinition
     from opx_streams.streams.definitions import StreamControl, StreamRepository
     from opx_streams.streams.taking import BaselineTaker, RecordTaker
     from opx_streams.webhooks.receiving import WebhookReceiver
-    from opx.domain.sources import ArrivalState, KnowledgeSource, PullReport, SourceDefinition, StreamDefinition
 
 
 PULL_LEASE_SECONDS = 900.0

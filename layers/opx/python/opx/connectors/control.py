@@ -17,7 +17,6 @@ from opx.connectors.registry import checked_options, connector_type
 from opx.connectors.repository import SourceItems, SourceRepository, definition_of
 from opx.connectors.states import BY_HAND, PullState, SourceView, due_at, freshness_of, next_time
 from opx.connectors.trial import SourceTrial, tried
-from opx_streams.webhooks.definitions import load_webhooks
 from opx.domain.ids import iso_time, stable_hash
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.record import replace
@@ -30,6 +29,7 @@ from opx.ports.sources import OpenWeb, Secrets, SourceWeb
 from opx.ports.tables import SOURCES
 from opx.runtime.knowledge_file import Installation
 from opx.settings import Settings
+from opx_streams.webhooks.definitions import load_webhooks
 
 if TYPE_CHECKING:
     from opx.connectors.pulling import SourcePuller

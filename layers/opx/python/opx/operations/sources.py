@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import Meta, field
 from msgspec.structs import asdict
 
-from opx_streams.arrivals import STREAM
 from opx.connectors.registry import SourceKind, source_kinds
 from opx.connectors.states import SourceView
 from opx.connectors.trial import SourceTrial
@@ -20,6 +19,7 @@ from opx.domain.requests import Filled, Request, RequestError, Share, Text
 from opx.domain.sources import LastArrival, PullReport, StreamDefinition
 from opx.operations.context import Context
 from opx.operations.registry import Function, operation
+from opx_streams.arrivals import STREAM
 
 if TYPE_CHECKING:
     from opx.connectors.control import SourceControl

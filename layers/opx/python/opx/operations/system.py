@@ -21,7 +21,6 @@ from opx.settings import MANAGED_ENGINE, Settings
 if TYPE_CHECKING:
     from opx.connectors.capability import Connectors
     from opx.connectors.runner import Feed, Runner
-    from opx_streams.streams.taking import RecordTaker
     from opx.domain.scopes import Scope
     from opx.domain.sources import StreamDefinition
     from opx.graph.capability import Graph
@@ -62,6 +61,7 @@ if TYPE_CHECKING:
     from opx.retrieval.web.service import InternetSearch
     from opx.runtime.speed_limit import SpeedLimit
     from opx.telemetry.capability import Telemetry
+    from opx_streams.streams.taking import RecordTaker
 
 
 class Overrides(TypedDict, total=False):

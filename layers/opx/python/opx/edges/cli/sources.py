@@ -17,10 +17,10 @@ from opx.edges.calling import plain
 from opx.edges.cli.operations import OperationGroup
 from opx.edges.cli.output import aligned, exit_unless, print_either, print_json, print_lines, print_table, safe, warn
 from opx.edges.cli.session import Session, pass_session
-from opx_streams.cli.webhooks import last_shown
 from opx.errors import AccessDeniedError, InvalidInputError, PluginError, SourceBusyError
 from opx.operations import sources
 from opx.ports.tables import SOURCES
+from opx_streams.cli.webhooks import last_shown
 
 
 @click.group("source", no_args_is_help=True, cls=OperationGroup)

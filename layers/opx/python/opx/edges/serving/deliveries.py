@@ -9,9 +9,9 @@ from http import HTTPStatus
 from urllib.parse import parse_qsl
 
 from opx.connectors.deliveries import Delivery
-from opx_streams.webhooks.receiving import DeliveryReply, WebhookReceiver, answer, failed
 from opx.domain.record import Json
 from opx.edges.http import reply
+from opx_streams.webhooks.receiving import DeliveryReply, WebhookReceiver, answer, failed
 
 log = logging.getLogger(__name__)
 

@@ -17,8 +17,6 @@ from msgspec import Meta
 
 from opx.connectors.repository import REGISTERED, SWITCH, definition_of
 from opx.connectors.states import PullState
-from opx_streams.streams.definitions import REGISTERED as STREAMS
-from opx_streams.streams.definitions import stream_of
 from opx.domain.graph import Merge
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.record import Record
@@ -31,6 +29,8 @@ from opx.lifecycle.retention.holds import HOLDS, LIFTED, Hold
 from opx.lifecycle.usage import DayUsage, usage_key
 from opx.ports import Item
 from opx.ports.tables import ALIASES, LIFECYCLE, PROJECTS, USAGE, USES, TableSpec
+from opx_streams.streams.definitions import REGISTERED as STREAMS
+from opx_streams.streams.definitions import stream_of
 
 REFUSALS = (
     InvalidInputError,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from opx_streams.webhooks.remembering import order_id
 from opx.domain.documents import DocumentChunk, KnowledgeDocument
 from opx.domain.ids import batched, entry_id
 from opx.domain.record import replace
@@ -31,6 +30,7 @@ from opx.lifecycle.clients.holdings import (
 from opx.ports import CopyChange, DocumentChange, Item, SearchFilter, SearchIndex, Tables
 from opx.ports.tables import DELIVERIES, DOCUMENTS, ENTRIES, FAILURES, GRAPH, KEYS
 from opx.runtime.threads import Each
+from opx_streams.webhooks.remembering import order_id
 
 DOCUMENTS_AT_ONCE = 50
 """Documents that are removed from the index together."""

@@ -8,7 +8,6 @@ from itertools import chain
 
 from opx.connectors.capability import Connectors
 from opx.connectors.repository import REGISTERED
-from opx_streams.streams.definitions import REGISTERED as REGISTERED_STREAMS
 from opx.domain.scopes import Scope, scope_of_object
 from opx.errors import InvalidInputError, InvalidScopeError, StoreUnavailableError
 from opx.ingestion.corpus.capability import Corpus
@@ -44,6 +43,7 @@ from opx.records.gaps.log import DROPPED
 from opx.records.gaps.log import SCOPES as GAP_SCOPES
 from opx.telemetry.baselines.items import SCOPES as BASELINE_SCOPES
 from opx.telemetry.baselines.items import recorded_partition, series_partition
+from opx_streams.streams.definitions import REGISTERED as REGISTERED_STREAMS
 
 _NAMES = {AUDIT: "audit records"}
 
