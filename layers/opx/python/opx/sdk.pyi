@@ -8,6 +8,8 @@ from opx.connectors.deliveries import Delivery as Delivery
 from opx.connectors.deliveries import DocumentUpdate as DocumentUpdate
 from opx.connectors.deliveries import PayloadError as PayloadError
 from opx.connectors.registry import Preset as Preset
+from opx.connectors.webhook_formats import HubSignature as HubSignature
+from opx.connectors.webhook_formats import WebhookFormat as WebhookFormat
 from opx.domain.ids import day_number as day_number
 from opx.domain.policy import Action as Action
 from opx.domain.record import Record as Record
@@ -51,7 +53,5 @@ from opx.text.fields import LEXICAL_FIELDS as LEXICAL_FIELDS
 from opx.text.fields import VALUE_WEIGHT as VALUE_WEIGHT
 from opx.text.fields import analysed_fields as analysed_fields
 from opx.text.fields import words as words
-from opx_streams.webhooks.formats import WebhookFormat as WebhookFormat
-from opx_streams.webhooks.signatures import HubSignature as HubSignature
 
 __all__: list[str]

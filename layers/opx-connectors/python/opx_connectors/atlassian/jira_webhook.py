@@ -18,10 +18,9 @@ from opx.connectors.deliveries import (
     part,
     read_payload,
 )
+from opx.connectors.webhook_formats import SAMPLE_TITLE, HubSignature, WebhookFormat
 from opx.formats.data.replies import Loose, NeededWords, OddRecordError, Shape, Words, shaped
 from opx_connectors.atlassian.adf import adf_markdown
-from opx_streams.webhooks.formats import SAMPLE_TITLE, WebhookFormat
-from opx_streams.webhooks.signatures import HubSignature
 
 
 class _Event(Shape, frozen=True, rename="camel"):

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from opx.connectors.deliveries import DocumentUpdate, PayloadError, document, metadata, moment, part, read_payload
+from opx.connectors.webhook_formats import SAMPLE_TIME, SAMPLE_TITLE, QueryToken, WebhookFormat
 from opx.formats.data.replies import Loose, NeededWords, Shape, Words
-from opx_streams.webhooks.formats import SAMPLE_TIME, SAMPLE_TITLE, WebhookFormat
-from opx_streams.webhooks.signatures import QueryToken
 
 
 class _Page(Shape, frozen=True):

@@ -22,11 +22,10 @@ from opx.connectors.deliveries import (
     part,
     read_payload,
 )
+from opx.connectors.webhook_formats import SAMPLE_TIME, SAMPLE_TITLE, HubSignature, WebhookFormat
 from opx.domain.record import replace
 from opx.formats.data.replies import Loose, NeededWords, Shape, Words
 from opx_connectors.forums.threads import thread
-from opx_streams.webhooks.formats import SAMPLE_TIME, SAMPLE_TITLE, WebhookFormat
-from opx_streams.webhooks.signatures import HubSignature
 
 EVENT_HEADER = "x-github-event"
 MAX_COMMITS = 50

@@ -23,7 +23,6 @@ TIMED = {GENERIC: 300.0, TOPIC_FORMAT: 3900.0}
 """Formats that sign the time of sending, with the seconds for which a delivery is valid unless the webhook sets another
 window. Amazon SNS retries for 3,600 seconds at most (its page on delivery retries), with the first time."""
 
-_BUILT_IN = ("pagerduty", "alertmanager", GENERIC, TOPIC_FORMAT)
 MAPPING_FIELDS = ("id", *JSON_MAPPING_FIELDS)
 WINDOW_RANGE = (30.0, 86_400.0)
 
@@ -47,8 +46,8 @@ def _webhook(name: str, entry: Marked, knowledge: KnowledgeModel) -> WebhookDefi
         )
     given = entry.fields(required=("category", "format"), optional=_OPTIONAL)
     kind = given["format"].text()
-    if kind not in _BUILT_IN and kind not in (others := plugins.names(plugins.WEBHOOKS)):
-        allowed = ", ".join((*_BUILT_IN, *sorted(others)))
+    if kind not in TIMED and kind not in (others := plugins.names(plugins.WEBHOOKS)):
+        allowed = ", ".join(sorted({*TIMED, *others}))
         raise given["format"].error(f"unknown format {kind!r}; allowed: {allowed}")
     try:
         category = knowledge.category(given["category"].text())
