@@ -11,13 +11,12 @@ import pytest
 
 from opx.domain.record import to_json
 from opx.domain.scopes import Identity
-from opx.domain.sources import ArrivalState, LastArrival
 from opx.errors import StoreUnavailableError
 from opx.operations.context import Caller, Context
 from opx.operations.sources import ListStreams, list_streams
 from opx.ports import Condition, Table
 from opx.ports.tables import DELIVERIES
-from opx_streams.arrivals import STREAM, WEBHOOK, WRITE_SECONDS, Arrivals
+from opx_streams.arrivals import STREAM, WEBHOOK, WRITE_SECONDS, Arrivals, ArrivalState, LastArrival
 from opx_streams.operations.webhooks import ListWebhooks, list_webhooks
 from tests.support.stream_support import SystemUnderTest, a_stream, an_incident, from_kinesis
 from tests.support.webhook_support import Webhooks, an_issue, github, webhooks_in

@@ -1,11 +1,9 @@
-"""`opx webhook`, `opx secret`: manages webhooks of other services, and credentials on this machine."""
+"""`opx webhook`: manages webhooks of other services."""
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Iterator, Sequence
-from itertools import groupby
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
@@ -13,30 +11,15 @@ from urllib.parse import urlencode
 import click
 
 from opx.domain.record import replace
-from opx.domain.sources import ArrivalState, LastArrival
 from opx.edges.calling import plain
-from opx.edges.cli.operations import OperationGroup
-from opx.edges.cli.output import SHORT_ID, exit_unless, plural, print_json, print_lines, print_table, read_bytes, warn
+from opx.edges.cli.output import exit_unless, print_json, print_lines, print_table, read_bytes
 from opx.edges.cli.session import Session, pass_session
-from opx.operations.masked_secrets import MaskedDocuments, ProtectedOriginals, list_masked_secrets, protect_originals
-from opx_streams.arrivals import WEBHOOK
-from opx_streams.operations.webhooks import (
-    SecretChanged,
-    SecretNames,
-    SetSecret,
-    list_secrets,
-    remove_secret,
-    set_secret,
-)
+from opx_streams.arrivals import WEBHOOK, last_shown
+from opx_streams.capability import arrivals
 
 if TYPE_CHECKING:
-    from opx.domain.sources import WebhookView
     from opx_streams.webhooks.setup import WebhookSetup
-
-_ELSEWHERE = "secrets of a deployed system are in Secrets Manager: set them there"
-_PROTECTED_ELSEWHERE = (
-    "run it with the settings of the deployment, OPX_BACKEND=aws: its functions encrypt (docs/secrets.md)"
-)
+    from opx_streams.webhooks.views import WebhookView
 
 
 @click.group("webhook", no_args_is_help=True)
@@ -74,18 +57,8 @@ def _with_arrivals(session: Session, views: Sequence[WebhookView]) -> list[Webho
     """Webhooks with their last deliveries, if this machine has them."""
     if session.is_remote or session.settings.backend == "aws" or not views:
         return list(views)
-    last = session.services.connectors.arrivals.last(WEBHOOK, [one.name for one in views])
+    last = session.services.part(arrivals).last(WEBHOOK, [one.name for one in views])
     return [replace(one, last=last.get(one.name)) for one in views]
-
-
-def last_shown(last: LastArrival | None) -> str:
-    """The latest arrival in a cell of a table: `2026-03-31T09:12:00Z accepted (12)`."""
-    found = {state: getattr(last, state.value) for state in ArrivalState} if last else {}
-    known = [(one.at, state.value, one) for state, one in found.items() if one]
-    if not known:
-        return "-"
-    at, state, one = max(known, key=lambda each: each[0])
-    return " ".join(filter(None, (at, state, one.reason, f"({one.count:,})")))
 
 
 @webhook_command.command("secret")
@@ -145,72 +118,3 @@ def _secret_states(view: WebhookView) -> str:
         return "signed by AWS"
     states = {True: " (set)", False: " (not set)", None: ""}
     return ", ".join(f"{secret.name}{states[secret.is_set]}" for secret in view.secrets)
-
-
-# -- secrets
-
-
-@click.group("secret", no_args_is_help=True, cls=OperationGroup)
-def secret_command() -> None:
-    """Manage credentials of sources in a file that only you can read. On AWS they are in Secrets Manager.
-
-    \b
-    opx secret set github-token      prompts for the value, or reads it from a pipe
-    opx secret list                  names, never values
-    opx secret remove github-token
-    opx secret found                 documents with masked secrets, and what to do about them
-    opx secret protect               encrypt their originals
-    """
-
-
-@secret_command.command("set")
-@click.argument("name")
-@pass_session
-def set_one(session: Session, name: str) -> None:
-    """Set a secret. The value is prompted for, or read from a pipe: on a command line others could see it."""
-    is_prompted = sys.stdin.isatty()
-    value = click.prompt("value", hide_input=True, err=True) if is_prompted else sys.stdin.read()
-    session.require_local(_ELSEWHERE)
-    session.client.call(set_secret, SetSecret(name=name, value=value))
-    click.echo(f"set {name}")
-
-
-@secret_command.operation("list", list_secrets, elsewhere=_ELSEWHERE, anywhere=True)
-def list_names(found: SecretNames) -> Sequence[str]:
-    """List the names of the secrets."""
-    return found.names
-
-
-@secret_command.operation("found", list_masked_secrets, items="documents", without=("limit", "after"))
-def found_secrets(found: MaskedDocuments) -> Iterator[str]:
-    """List documents with masked secrets by owner: kinds and lines, never the secrets, and what to do."""
-    if not found.documents:
-        yield "no document has masked secrets"
-        return
-    for (scope, owner), documents in groupby(found.documents, lambda one: (one.scope, one.owner)):
-        yield f"{scope}, {owner or 'no owner'}"
-        for one in documents:
-            yield f"  {one.document_id[:SHORT_ID]}  {one.source}, version {one.version}, original: {one.original.value}"
-            yield from (f"    {secret.place}: {secret.kind} ({secret.fingerprint})" for secret in one.secrets)
-            yield from ((f"    {one.more}",) if one.more else ())
-    yield "What to do:"
-    yield from (f"- {remedy}" for remedy in dict.fromkeys(each for one in found.documents for each in one.remedies))
-
-
-@secret_command.operation("protect", protect_originals, elsewhere=_PROTECTED_ELSEWHERE, json="")
-def protect(done: ProtectedOriginals) -> None:
-    """Encrypt the originals of all documents with masked secrets, so that only ingestion can read them."""
-    click.echo(protected_line(done))
-    warn(*done.problems)
-
-
-def protected_line(done: ProtectedOriginals) -> str:
-    """Counts of originals that were encrypted, or are to be."""
-    waiting = f", {done.queued:,} queued for ingestion" if done.queued else ""
-    return f"{done.encrypted:,} of {plural(done.documents, 'original')} encrypted now{waiting}"
-
-
-@secret_command.operation("remove", remove_secret, arguments=("name",), elsewhere=_ELSEWHERE, anywhere=True, json="")
-def remove_one(removed: SecretChanged) -> None:
-    """Remove a secret."""
-    click.echo(f"removed {removed.name}")

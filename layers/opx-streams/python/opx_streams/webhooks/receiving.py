@@ -23,7 +23,7 @@ from opx.connectors.webhook_formats import Verified
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.provenance import Channel, ChannelKind
 from opx.domain.record import replace
-from opx.domain.sources import ArrivalState, WebhookDefinition
+from opx.domain.sources import WebhookDefinition
 from opx.errors import (
     InvalidInputError,
     KnowledgeConfigError,
@@ -36,7 +36,7 @@ from opx.ingestion.events import DOCUMENTS_FOLDER
 from opx.ports import Clock
 from opx.ports.sources import OpenWeb, Secrets, WebClient
 from opx.ports.tables import DELIVERIES
-from opx_streams.arrivals import WEBHOOK, Arrivals
+from opx_streams.arrivals import WEBHOOK, Arrivals, ArrivalState
 from opx_streams.webhooks.definitions import TOPIC_FORMAT, load_webhooks
 from opx_streams.webhooks.formats import ReadDelivery, WebhookSetupError, read, scheme_of
 from opx_streams.webhooks.remembering import Deliveries, Order

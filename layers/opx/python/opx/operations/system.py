@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from opx.connectors.capability import Connectors
     from opx.connectors.runner import Feed, Runner
     from opx.domain.scopes import Scope
-    from opx.domain.sources import StreamDefinition
     from opx.graph.capability import Graph
     from opx.graph.relinking import Relinking
     from opx.ingestion.capability import Ingestion
@@ -61,7 +60,6 @@ if TYPE_CHECKING:
     from opx.retrieval.web.service import InternetSearch
     from opx.runtime.speed_limit import SpeedLimit
     from opx.telemetry.capability import Telemetry
-    from opx_streams.streams.taking import RecordTaker
 
 
 class Overrides(TypedDict, total=False):
@@ -152,10 +150,6 @@ class Backend(Protocol):
     def telemetry_stores(self) -> TelemetryStores | None: ...
 
     def metric_reader(self) -> MetricReader | None: ...
-
-    def redis_feeds(
-        self, streams: Callable[[], Sequence[StreamDefinition]], taker: Callable[[StreamDefinition], RecordTaker], /
-    ) -> Feed: ...
 
 
 T = TypeVar("T")
@@ -445,11 +439,10 @@ class System:
             self.storage,
             self.work,
             secrets=lambda: self.ports.secrets,
-            telemetry=self.telemetry,
             manager=lambda: self.manager,
             functions=self.ports.functions,
-            feeds=self.ports.redis_feeds,
             open_web=self.ports.open_web,
+            part=self.optional_part,
         )
 
     @cached_property

@@ -130,7 +130,7 @@ class InstallationSources:
         for source in self._registered(REGISTERED):
             self._connectors.control.remove(source)
         for stream in self._registered(REGISTERED_STREAMS):
-            self._connectors.stream_control.end(stream)
+            self._connectors.part("streams").control.end(stream)
 
     def declared(self, held: HeldItems) -> list[str]:
         """Sources and streams that remain active until they are removed from knowledge.yaml."""
@@ -138,7 +138,7 @@ class InstallationSources:
             return []
         registered = {*self._registered(REGISTERED), *self._registered(REGISTERED_STREAMS)}
         found = [one.source_id for one in self._connectors.sources.all()] + [
-            one.name for one in self._connectors.streams.all()
+            one.name for one in self._connectors.part("streams").repository.all()
         ]
         return sorted(set(found) - registered)
 
