@@ -16,6 +16,7 @@ from opx.ingestion.files import OBJECT_METADATA
 from opx.operations.system import System
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_streams import capability
 from opx_streams.webhooks.receiving import DeliveryReply, WebhookReceiver, answer
 from opx_streams.webhooks.signatures import SIGNATURE_HEADER, TIMESTAMP_HEADER, generic_signature
 
@@ -137,7 +138,7 @@ def webhooks_in(home: Path, knowledge: str = KNOWLEDGE, **overrides: Any) -> Web
     clock, secrets = Clock(), SecretsInMemory()
     settings = Settings(home=str(home / "kb"), knowledge_file=str(file))
     services = bootstrap(settings, clock=clock, secrets=secrets, **overrides)
-    return Webhooks(services, secrets, clock, services.connectors.webhook_receiver())
+    return Webhooks(services, secrets, clock, services.part(capability.Webhooks).receiver)
 
 
 def bare(name: str, body: object = b"{}", headers: Mapping[str, str] | None = None, **query: str) -> Delivery:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from opx.edges.cli.secrets import protected_line
 from opx.operations.masked_secrets import ProtectedOriginals
-from opx_streams.cli.webhooks import protected_line
 from tests.support.cli_support import Opx
 
 PASSWORD = "hunter2Xy9zQ"

@@ -18,8 +18,8 @@ _MAX_PARAMETERS = 20
 
 
 class LocalDeliveries:
-    """Answers `POST /ingest/{tier}/{category}`, and 404 to everything else, or without `webhooks`. `arrived` is called after each
-    delivery that changed the corpus, so that its consumer need not wait for the next poll."""
+    """Answers `POST /ingest/{tier}/{category}`, and 404 to everything else, or without `webhooks`. `arrived` is called after
+    each delivery that changed the corpus, so that its consumer need not wait for the next poll."""
 
     def __init__(self, webhooks: Callable[[], Webhooks | None], arrived: Callable[[], object]) -> None:
         self._webhooks = webhooks
