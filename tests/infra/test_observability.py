@@ -37,6 +37,7 @@ from opx.runtime.deadlines import deadline
 from opx.runtime.knowledge_file import load_knowledge
 from opx.runtime.metrics import NAMESPACE, Metric
 from opx_aws.queue import SqsQueue
+from opx_streams import capability
 from tests.aws.cloud import BUCKET, Cloud, a_cloud
 from tests.aws.rebuilt_indexes import Runtime
 from tests.aws.test_pull_handler import Guides
@@ -145,7 +146,7 @@ def _pull(cloud: Cloud) -> None:
 
 def _stream(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
     """Records that become documents, that a filter leaves out, and that come again as the bucket is away."""
-    cloud.services.connectors.streams.put(a_stream(filter={"severity": ["critical"]}))
+    cloud.services.part(capability.Streams).repository.put(a_stream(filter={"severity": ["critical"]}))
     handler = make_stream_handler(lambda: cloud.services)
     records = [an_incident(1, severity="critical"), an_incident(2, severity="minor")]
     handler(from_kinesis(records), FakeContext())

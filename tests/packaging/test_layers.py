@@ -64,7 +64,7 @@ FUNCTIONS = {
     ),
     "consume_stream": (
         "ingest",
-        ("opx.connectors.streams.taking", "opx.ingestion.manager", "opx.formats.data.json_mapping"),
+        ("opx_streams.streams.taking", "opx.ingestion.manager", "opx.formats.data.json_mapping"),
     ),
     "report_coverage": ("ingest", ("opx_aws.ports", "opx_aws.table")),
     "record_announcements": ("api", ("opx.ingestion.corpus.announcements", "opx_aws.object_store")),

@@ -16,7 +16,7 @@ from tests.packaging.test_wheel import Environment, uv
 
 pytestmark = [pytest.mark.packaging, pytest.mark.enable_socket, pytest.mark.timeout(900)]
 
-DISTRIBUTIONS = (".", "layers/opx-connectors", "layers/opx-documents", "layers/opx-code")
+DISTRIBUTIONS = (".", "layers/opx-connectors", "layers/opx-documents", "layers/opx-code", "layers/opx-streams")
 SHIFTS = [
     {"team": "payments", "person": "Ada", "start": "2026-11-30T08:00Z", "end": "2026-12-07T08:00Z"},
     {"team": "search", "person": "Grace", "start": "2026-11-30T08:00Z", "end": "2026-12-07T08:00Z"},

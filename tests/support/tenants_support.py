@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from opx.connectors.deliveries import DocumentUpdate
-from opx.connectors.webhooks.remembering import Order
 from opx.domain.queries import QueryConfig
 from opx.domain.scopes import Identity, Scope
 from opx.ingestion.contexts import ContextCache, ContextWriter
@@ -18,6 +17,7 @@ from opx.ports.models import ChatReply, ChatRequest, read_answer
 from opx.ports.tables import ALL_TABLES, AUDIT, DELIVERIES, EMBEDDINGS, GAPS, LIFECYCLE, from_row, to_json
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_streams.webhooks.remembering import Order
 from opx_testing.fake_time import FakeTime
 from tests.support.builders import ports_of
 from tests.support.captures import capture_failure_solution

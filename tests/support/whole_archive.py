@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from opx.connectors.repository import SourceItem, SourceItems, definition_of
-from opx.connectors.streams.definitions import stream_of
 from opx.domain.documents import DocumentKey
 from opx.domain.outcomes import OutcomeResult, RecordedOutcome
 from opx.domain.queries import QueryConfig
@@ -25,6 +24,8 @@ from opx.operations.quality import AddOwnQuestion, RunEvaluation, add_own_questi
 from opx.operations.system import System
 from opx.ports.tables import LIFECYCLE, SOURCES, USES
 from opx.records.dismissals import Dismissals
+from opx_streams import capability
+from opx_streams.streams.definitions import stream_of
 from tests.support.archive_support import Entries, put, resealed, services_at
 from tests.support.captures import capture_failure_solution, capture_warning
 
@@ -93,7 +94,9 @@ def keep_beside(services: System) -> None:
     items = SourceItems(services.tables.table(SOURCES), "status")
     items.put_many([SourceItem("a", "d1", "documents/web/blogs/a.md", "r1"), SourceItem("b", "d2", "", "r1")])
     items.put("https://status.example/feed.xml", {"etag": '"1"'})
-    services.connectors.streams.put(stream_of("alarms", {"source": QUEUE, "category": "operations/alerts"}, knowledge))
+    services.part(capability.Streams).repository.put(
+        stream_of("alarms", {"source": QUEUE, "category": "operations/alerts"}, knowledge)
+    )
 
 
 def of_installation(services: System) -> Context:
@@ -150,7 +153,7 @@ def work_of(services: System) -> dict[str, Callable[[], object]]:
         "sources": lambda: [
             services.connectors.sources.state(one.source_id) for one in services.connectors.sources.all()
         ],
-        "streams": services.connectors.streams.all,
+        "streams": services.part(capability.Streams).repository.all,
         "evaluations": lambda: evaluated(services),
         "holds": lambda: (services.lifecycle.holds.in_force(), services.lifecycle.holds.lifted()),
         "merges": lambda: services.graph.merging.merges(Scope("acme")),

@@ -13,7 +13,6 @@ import pytest
 from lambdas.manage_knowledge.handler import make_handler as make_manage
 from lambdas.retrieve_knowledge.handler import make_handler as make_retrieve
 from lambdas.roll_up_baselines.handler import make_handler as make_roll_up
-from opx.connectors.streams.taking import StreamRecord
 from opx.domain.baselines import BaselineStats
 from opx.domain.scopes import Identity, reader_of
 from opx.errors import InvalidInputError, KnowledgeConfigError, StoreUnavailableError
@@ -23,6 +22,7 @@ from opx.runtime.functions import FunctionFailedError
 from opx.runtime.metrics import Metric
 from opx.settings import Settings
 from opx.telemetry.baselines.definitions import MetricDefinition, RollUp, declared_metrics
+from opx_streams.streams.taking import StreamRecord
 from tests.support.api_requests import a_token, call, refusal
 from tests.support.cli_support import Opx, word_services
 from tests.support.fakes import FakeContext, Measured, function_logs

@@ -8,8 +8,8 @@ from opx.connectors.deliveries import Delivery as Delivery
 from opx.connectors.deliveries import DocumentUpdate as DocumentUpdate
 from opx.connectors.deliveries import PayloadError as PayloadError
 from opx.connectors.registry import Preset as Preset
-from opx.connectors.webhooks.formats import WebhookFormat as WebhookFormat
-from opx.connectors.webhooks.signatures import HubSignature as HubSignature
+from opx.connectors.webhook_formats import HubSignature as HubSignature
+from opx.connectors.webhook_formats import WebhookFormat as WebhookFormat
 from opx.domain.ids import day_number as day_number
 from opx.domain.policy import Action as Action
 from opx.domain.record import Record as Record

@@ -270,8 +270,8 @@ MODULES = (
     Module("questions", ("audit", "answers", "gaps"), (LEARNING,)),
     Module("canaries", ("evaluations",)),  # before the path of any run
     Module("quality", ("evaluations",)),
-    Module("sources", ("sources", "crawl", "streams")),
-    Module("webhooks", ("webhooks",)),
+    Module("sources", ("sources", "crawl")),
+    Module("secrets"),
     Module("lifecycle", ("reviews", "documents", "prunings", "holds")),
     Module("usage", ("usage", "costs")),
     Module("masked_secrets", ("secrets",)),

@@ -21,9 +21,7 @@ from opx.settings import MANAGED_ENGINE, Settings
 if TYPE_CHECKING:
     from opx.connectors.capability import Connectors
     from opx.connectors.runner import Feed, Runner
-    from opx.connectors.streams.taking import RecordTaker
     from opx.domain.scopes import Scope
-    from opx.domain.sources import StreamDefinition
     from opx.graph.capability import Graph
     from opx.graph.relinking import Relinking
     from opx.ingestion.capability import Ingestion
@@ -151,10 +149,6 @@ class Backend(Protocol):
     def telemetry_stores(self) -> TelemetryStores | None: ...
 
     def metric_reader(self) -> MetricReader | None: ...
-
-    def redis_feeds(
-        self, streams: Callable[[], Sequence[StreamDefinition]], taker: Callable[[StreamDefinition], RecordTaker], /
-    ) -> Feed: ...
 
 
 T = TypeVar("T")
@@ -428,11 +422,10 @@ class System:
             self.storage,
             self.work,
             secrets=lambda: self.ports.secrets,
-            telemetry=self.telemetry,
             manager=lambda: self.manager,
             functions=self.ports.functions,
-            feeds=self.ports.redis_feeds,
             open_web=self.ports.open_web,
+            part=self.optional_part,
         )
 
     @cached_property

@@ -21,7 +21,7 @@ from opx.domain.scopes import Identity
 from opx.edges.cli.output import warn
 from opx.edges.cli.session import LOG_FORMAT, Session, pass_session
 from opx.edges.serving.console import KEY, PREFIX, ConsoleFiles, ConsoleSessions, write_redirect
-from opx.errors import InvalidInputError
+from opx.errors import InvalidInputError, MissingDistributionError
 
 if TYPE_CHECKING:
     from opx.connectors.runner import Runner
@@ -86,12 +86,15 @@ def _runner(services: System) -> Runner:
 def _deliveries_server(
     services: System, listen: str, arrived: Callable[[], object]
 ) -> contextlib.AbstractContextManager[object]:
+    from opx.connectors.capability import STREAMS
     from opx.edges.client import is_loopback
     from opx.edges.serving.application import deliveries_application
     from opx.edges.serving.deliveries import LocalDeliveries
     from opx.edges.serving.listening import HttpServer, address_of, listening_socket
 
-    deliveries = LocalDeliveries(services.connectors.webhook_receiver, arrived)
+    if (webhooks := services.optional_part("webhooks")) is None:
+        raise MissingDistributionError("the receiver of webhooks", STREAMS)
+    deliveries = LocalDeliveries(lambda: webhooks, arrived)
     server = HttpServer(deliveries_application(deliveries), listening_socket(listen))
     _log(f"webhooks arrive at http://{server.address}")
     if not is_loopback(address_of(listen)[0]):

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from functools import cached_property
 from http import HTTPStatus
 from urllib.parse import parse_qsl
 
-from opx.connectors.deliveries import Delivery
-from opx.connectors.webhooks.receiving import DeliveryReply, WebhookReceiver, answer, failed
+from opx.connectors.deliveries import Delivery, DeliveryReply, Webhooks, failed
 from opx.domain.record import Json
 from opx.edges.http import reply
 
@@ -20,16 +18,12 @@ _MAX_PARAMETERS = 20
 
 
 class LocalDeliveries:
-    """Answers `POST /ingest/{tier}/{category}`, and 404 to everything else. `arrived` is called after each delivery that
-    changed the corpus, so that its consumer need not wait for the next poll."""
+    """Answers `POST /ingest/{tier}/{category}`, and 404 to everything else, or without `webhooks`. `arrived` is called after
+    each delivery that changed the corpus, so that its consumer need not wait for the next poll."""
 
-    def __init__(self, open_receiver: Callable[[], WebhookReceiver], arrived: Callable[[], object]) -> None:
-        self._open_receiver = open_receiver
+    def __init__(self, webhooks: Callable[[], Webhooks | None], arrived: Callable[[], object]) -> None:
+        self._webhooks = webhooks
         self._arrived = arrived
-
-    @cached_property
-    def _receiver(self) -> WebhookReceiver:
-        return self._open_receiver()
 
     def answer(self, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes) -> Json:
         """The reply, in the form of `opx.edges.http.reply`; names of `headers` are in lower case. Never raises."""
@@ -53,4 +47,7 @@ class LocalDeliveries:
             pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=_MAX_PARAMETERS)
         except ValueError:
             return failed(400, "invalid_argument", f"the address has more than {_MAX_PARAMETERS} parameters")
-        return answer(lambda: self._receiver, Delivery(tier, category, tuple(pairs), dict(headers), body))
+        webhooks = self._webhooks()
+        if webhooks is None:
+            return failed(404, "no_such_route", "webhooks are not installed here: pip install opx-streams")
+        return webhooks.answer(Delivery(tier, category, tuple(pairs), dict(headers), body))

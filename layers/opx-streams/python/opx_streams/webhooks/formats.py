@@ -5,47 +5,34 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from opx import plugins
-from opx.connectors.alerting import alertmanager, cloudwatch, pagerduty
 from opx.connectors.deliveries import (
     Delivery,
     DocumentUpdate,
     PayloadError,
-    WebhookSetupError,
     metadata,
     moment,
     one_line,
     part,
 )
-from opx.connectors.webhooks.definitions import GENERIC, TOPIC_FORMAT
-from opx.connectors.webhooks.signatures import Credentials, HubSignature, Scheme, TimedSignature
+from opx.connectors.webhook_formats import SAMPLE_TIME, SAMPLE_TITLE, HubSignature, Scheme, WebhookFormat
 from opx.domain.ids import stable_hash
 from opx.domain.knowledge import Category
 from opx.domain.record import replace
 from opx.domain.sources import WebhookDefinition
-from opx.errors import InvalidInputError, KnowledgeConfigError, UnparsableDocumentError
+from opx.errors import InvalidInputError, KnowledgeConfigError, OpxError, UnparsableDocumentError
 from opx.formats.markdown import nested
+from opx_streams.alerting import alertmanager, cloudwatch, pagerduty
+from opx_streams.webhooks.definitions import GENERIC, TOPIC_FORMAT
+from opx_streams.webhooks.signatures import Credentials, TimedSignature
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookFormat:
-    """The deliveries of one product. `event_of` names the event of a delivery and `changes_of` returns the documents that it
-    changes, none for events about anything else; both raise `PayloadError`. `sample` is the body of a test delivery, with
-    `sample_headers`. `reports_incidents`: an incident may be behind a delivery."""
+class WebhookSetupError(OpxError):
+    """The webhook can't verify anything as it is configured, which is never the sender's mistake."""
 
-    event_of: Callable[[Delivery], str]
-    changes_of: Callable[[Delivery], Sequence[DocumentUpdate]]
-    scheme: Scheme
-    sample: Mapping[str, Any]
-    sample_headers: Mapping[str, str] = field(default_factory=dict)
-    reports_incidents: bool = False
-
-
-SAMPLE_TITLE = "Test delivery"
-SAMPLE_TIME = "2020-01-01T00:00:00Z"
 
 ALERTMANAGER = WebhookFormat(
     lambda delivery: alertmanager.event_of(delivery.json()),
@@ -79,7 +66,6 @@ PAGERDUTY = WebhookFormat(
     },
     reports_incidents=True,
 )
-_BUILT_IN = {"alertmanager": ALERTMANAGER, "pagerduty": PAGERDUTY}
 _GENERIC_SAMPLE = {
     "id": "test",
     "title": SAMPLE_TITLE,
@@ -100,7 +86,7 @@ class ReadDelivery:
 def format_of(name: str) -> WebhookFormat:
     """A format other than `generic` and CloudWatch's. Raises `PluginError` for a plugin that can't be used, and
     `WebhookSetupError` if there is none of this name."""
-    found = _BUILT_IN.get(name) or plugins.load(plugins.WEBHOOKS, name, WebhookFormat)
+    found = plugins.load(plugins.WEBHOOKS, name, WebhookFormat)
     if found is None:
         raise WebhookSetupError(f"there is no webhook format {name!r}")
     return found

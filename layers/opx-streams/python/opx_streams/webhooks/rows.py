@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from opx.connectors.webhooks.remembering import order_id
 from opx.ports import Item, Table
 from opx.ports.holdings import HeldItems
 from opx.ports.rows import Rows
 from opx.ports.tables import DELIVERIES
+from opx_streams.webhooks.remembering import order_id
 
 
 def _orders(table: Table, held: HeldItems) -> Iterable[Item]:

@@ -16,12 +16,11 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol
 
-from opx.connectors.streams.patterns import matches
 from opx.domain.baselines import BASELINES_CATEGORY
 from opx.domain.ids import shortened, stable_hash
 from opx.domain.provenance import Channel, ChannelKind
 from opx.domain.record import replace
-from opx.domain.sources import ArrivalState, StreamDefinition
+from opx.domain.sources import StreamDefinition
 from opx.errors import InvalidInputError, StoreUnavailableError, UnparsableDocumentError
 from opx.formats.data.json_mapping import compile_paths
 from opx.formats.markdown import one_line, storable
@@ -33,6 +32,8 @@ from opx.ingestion.object_names import object_name
 from opx.ports import Clock
 from opx.runtime.metrics import Metric, Report
 from opx.telemetry.baselines.readings import FIELDS, Reading, is_record, reading_of
+from opx_streams.arrivals import ArrivalState
+from opx_streams.streams.patterns import matches
 
 if TYPE_CHECKING:
     from opx.telemetry.baselines.store import BaselineStore

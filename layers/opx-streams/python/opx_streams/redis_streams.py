@@ -13,9 +13,9 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from opx.connectors.streams.taking import RecordTaker, StreamRecord
 from opx.domain.sources import StreamDefinition, StreamKind
 from opx.errors import SecretNotFoundError, StoreUnavailableError
+from opx_streams.streams.taking import RecordTaker, StreamRecord
 
 GROUP = "opx-knowledge"
 BATCH = 100

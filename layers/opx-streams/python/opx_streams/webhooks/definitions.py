@@ -23,7 +23,6 @@ TIMED = {GENERIC: 300.0, TOPIC_FORMAT: 3900.0}
 """Formats that sign the time of sending, with the seconds for which a delivery is valid unless the webhook sets another
 window. Amazon SNS retries for 3,600 seconds at most (its page on delivery retries), with the first time."""
 
-_BUILT_IN = ("pagerduty", "alertmanager", GENERIC, TOPIC_FORMAT)
 MAPPING_FIELDS = ("id", *JSON_MAPPING_FIELDS)
 WINDOW_RANGE = (30.0, 86_400.0)
 
@@ -47,8 +46,8 @@ def _webhook(name: str, entry: Marked, knowledge: KnowledgeModel) -> WebhookDefi
         )
     given = entry.fields(required=("category", "format"), optional=_OPTIONAL)
     kind = given["format"].text()
-    if kind not in _BUILT_IN and kind not in (others := plugins.names(plugins.WEBHOOKS)):
-        allowed = ", ".join((*_BUILT_IN, *sorted(others)))
+    if kind not in TIMED and kind not in (others := plugins.names(plugins.WEBHOOKS)):
+        allowed = ", ".join(sorted({*TIMED, *others}))
         raise given["format"].error(f"unknown format {kind!r}; allowed: {allowed}")
     try:
         category = knowledge.category(given["category"].text())
@@ -62,8 +61,8 @@ def _webhook(name: str, entry: Marked, knowledge: KnowledgeModel) -> WebhookDefi
         secrets=_secrets(kind, entry, given),
         topic=_topic(kind, entry, given),
         window=_window(kind, given),
-        events=_texts(given.get("events")),
-        tags=_texts(given.get("tags")),
+        events=given["events"].texts() if "events" in given else (),
+        tags=given["tags"].texts() if "tags" in given else (),
         mapping=_mapping(kind, given, bool(category.json_mapping), entry),
     )
 
@@ -75,7 +74,7 @@ def _secrets(kind: str, entry: Marked, given: Mapping[str, Marked]) -> tuple[str
         return ()
     if "secret" not in given:
         raise entry.error(f"format {kind} needs a secret: the name under which it is stored, or a list of names")
-    return _texts(given["secret"])
+    return given["secret"].texts()
 
 
 def _topic(kind: str, entry: Marked, given: Mapping[str, Marked]) -> str:
@@ -116,18 +115,6 @@ def _mapping(kind: str, given: Mapping[str, Marked], has_own: bool, entry: Marke
         raise given["json"].error("only format generic has `json`; the other formats are known")
     fields = given["json"].fields(required=("title", "content"), optional=MAPPING_FIELDS)
     return {name: value.text() for name, value in fields.items()}
-
-
-def _texts(entry: Marked | None) -> tuple[str, ...]:
-    """Returns a list of strings, or a single one. Raises `KnowledgeConfigError` for an empty list."""
-    if entry is None:
-        return ()
-    if isinstance(entry.plain(), list):
-        found = tuple(item.text() for item in entry.items())
-        if not found:
-            raise entry.error(f"{entry.path} is empty; leave it out, or name something")
-        return found
-    return (entry.text(),)
 
 
 LOCAL = "http://127.0.0.1:8321"

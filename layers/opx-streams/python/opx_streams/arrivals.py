@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from enum import StrEnum
 from threading import Lock
+from typing import Annotated
 
 from opx.domain.ids import iso_time
-from opx.domain.record import replace
-from opx.domain.sources import ArrivalCount, ArrivalState, LastArrival
+from opx.domain.record import Record, about, replace
 from opx.errors import ConditionFailedError, StoreUnavailableError
 from opx.ports import Clock, Equals, Item, KeyAbsent, Table
 
@@ -17,6 +18,31 @@ log = logging.getLogger(__name__)
 WRITE_SECONDS = 60.0
 """A process writes what arrived at one webhook or stream once in this time at most: the others are counted until then."""
 WEBHOOK, STREAM = "webhook", "stream"
+
+
+class ArrivalState(StrEnum):
+    """Outcome of a delivery or a record: it changed documents, it changed none (filtered, known or outdated), or it was
+    refused."""
+
+    ACCEPTED = "accepted"
+    IGNORED = "ignored"
+    REFUSED = "refused"
+
+
+class ArrivalCount(Record, frozen=True):
+    """The last arrival with one outcome, and how many had it, at least."""
+
+    at: str
+    count: int
+    reason: Annotated[str, about("Why it was refused or ignored, as a code.")] = ""
+
+
+class LastArrival(Record, frozen=True):
+    """The last arrivals at a webhook or a stream; null where there was none."""
+
+    accepted: ArrivalCount | None = None
+    ignored: ArrivalCount | None = None
+    refused: ArrivalCount | None = None
 
 
 class Arrivals:
@@ -73,3 +99,13 @@ def _key(kind: str, name: str) -> str:
 
 def _arrivals_in(item: Item) -> LastArrival:
     return LastArrival.from_json(item["arrivals"])
+
+
+def last_shown(last: LastArrival | None) -> str:
+    """The latest arrival in a cell of a table: `2026-03-31T09:12:00Z accepted (12)`."""
+    found = {state: getattr(last, state.value) for state in ArrivalState} if last else {}
+    known = [(one.at, state.value, one) for state, one in found.items() if one]
+    if not known:
+        return "-"
+    at, state, one = max(known, key=lambda each: each[0])
+    return " ".join(filter(None, (at, state, one.reason, f"({one.count:,})")))

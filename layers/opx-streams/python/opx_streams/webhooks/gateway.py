@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
-from opx.connectors.deliveries import MAX_BODY_BYTES, Delivery
-from opx.connectors.webhooks.receiving import DeliveryReply, WebhookReceiver, answer, failed, too_large
+from opx.connectors.deliveries import MAX_BODY_BYTES, Delivery, DeliveryReply, failed
 from opx.edges.http import reply
+from opx_streams.webhooks.receiving import WebhookReceiver, answer, too_large
 
 ROUTE = "POST /ingest/{tier}/{category+}"
 """The only route of the API for deliveries."""

@@ -1,4 +1,4 @@
-"""Operations on webhooks and secrets, for the operator on the system's own machine."""
+"""Operations on webhooks, for the operator on the system's own machine."""
 
 from __future__ import annotations
 
@@ -6,24 +6,23 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
-from opx.connectors.arrivals import WEBHOOK
 from opx.domain.policy import Action
 from opx.domain.record import Record, about, replace
-from opx.domain.requests import Filled, Request
-from opx.domain.sources import DeliveryAnswer, DeliveryProof, MadeSecret, WebhookView
-from opx.errors import InvalidInputError
+from opx.domain.requests import Request
+from opx.domain.sources import DeliveryProof
 from opx.operations.context import Context
 from opx.operations.registry import Function, operation
+from opx_streams.arrivals import WEBHOOK
+from opx_streams.capability import arrivals
+from opx_streams.webhooks.views import DeliveryAnswer, MadeSecret, WebhookView
 
 if TYPE_CHECKING:
-    from opx.connectors.webhooks.setup import WebhookSetup
-    from opx.ports.sources import WritableSecrets
+    from opx_streams.webhooks.setup import WebhookSetup
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
 
 Body = Annotated[bytes, Meta(max_length=MAX_BODY_BYTES)]
 WebhookName = Annotated[str, about("The name of a webhook of knowledge.yaml.", max_length=48)]
-SecretName = Annotated[Filled, about("The name of a secret.", max_length=512)]
 
 
 class ListWebhooks(Request, frozen=True):
@@ -39,7 +38,7 @@ def list_webhooks(context: Context, request: ListWebhooks) -> Webhooks:  # noqa:
     """List the webhooks that knowledge.yaml declares, with their addresses, whether their secrets are set, and their last
     deliveries."""
     views = _setup(context).views()
-    last = context.system.connectors.arrivals.last(WEBHOOK, [one.name for one in views])
+    last = context.system.part(arrivals).last(WEBHOOK, [one.name for one in views])
     return Webhooks(tuple(replace(one, last=last.get(one.name)) for one in views))
 
 
@@ -91,63 +90,7 @@ def send_test_delivery(context: Context, request: SendTestDelivery) -> DeliveryA
 
 
 def _setup(context: Context) -> WebhookSetup:
-    from opx.connectors.webhooks.setup import webhook_setup
+    from opx_streams.webhooks.setup import webhook_setup
 
     system = context.system
     return webhook_setup(system.settings, lambda: system.ports.secrets, on_aws=system.settings.backend == "aws")
-
-
-# -- secrets
-
-
-class ListSecrets(Request, frozen=True):
-    pass
-
-
-class SecretNames(Record, frozen=True):
-    names: tuple[str, ...]
-
-
-@operation(action=Action.ADMINISTER)
-def list_secrets(context: Context, request: ListSecrets) -> SecretNames:  # noqa: ARG001 - as all operations
-    """List the names of the secrets that are stored on this machine."""
-    return SecretNames(tuple(_secrets(context).names()))
-
-
-class SetSecret(Request, frozen=True):
-    name: SecretName
-    value: Annotated[str, about("The secret.", max_length=65_536)]
-
-
-class SecretChanged(Record, frozen=True):
-    name: str
-
-
-@operation(action=Action.ADMINISTER)
-def set_secret(context: Context, request: SetSecret) -> SecretChanged:
-    """Set a secret, replacing it."""
-    value = request.value.strip()
-    if not value:
-        raise InvalidInputError("the value is empty; nothing was set")
-    _secrets(context).put(request.name, value)
-    return SecretChanged(request.name)
-
-
-class RemoveSecret(Request, frozen=True):
-    name: SecretName
-
-
-@operation(action=Action.ADMINISTER)
-def remove_secret(context: Context, request: RemoveSecret) -> SecretChanged:
-    """Remove a secret. Raises `InvalidInputError` if it doesn't exist."""
-    secrets = _secrets(context)
-    if request.name not in secrets.names():
-        raise InvalidInputError(f"there is no secret {request.name!r}; `opx secret list` shows those there are")
-    secrets.delete(request.name)
-    return SecretChanged(request.name)
-
-
-def _secrets(context: Context) -> WritableSecrets:
-    from opx.connectors.webhooks.setup import writable
-
-    return writable(context.system.ports.secrets)

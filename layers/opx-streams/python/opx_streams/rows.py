@@ -6,19 +6,20 @@ from collections.abc import Iterable
 from typing import Any
 
 from opx.connectors.rows import Registered
-from opx.connectors.streams.definitions import REGISTERED, stream_of
 from opx.ports.rows import RowKind, Rows
 from opx.ports.tables import SOURCES
+from opx_streams.capability import Streams
+from opx_streams.streams.definitions import REGISTERED, stream_of
 
 
 def _streams(system: Any) -> Registered:
-    connectors, table = system.connectors, system.tables.table(SOURCES)
+    streams, table = system.part(Streams), system.tables.table(SOURCES)
 
     def names() -> Iterable[str]:
-        return (stream.name for stream in connectors.streams.all())
+        return (stream.name for stream in streams.repository.all())
 
     def end(name: str) -> None:
-        connectors.stream_control.end(name)
+        streams.control.end(name)
 
     return Registered(table, REGISTERED, system.installation.scope.client_id, names, end)
 

@@ -10,13 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlencode, urlsplit
 
-from opx.connectors.webhooks.definitions import load_webhooks, webhook_endpoint
-from opx.connectors.webhooks.formats import sample, scheme_of
-from opx.domain.sources import DeliveryAnswer, DeliveryProof, MadeSecret, WebhookDefinition, WebhookSecret, WebhookView
+from opx.domain.sources import DeliveryProof, WebhookDefinition
 from opx.errors import InvalidInputError, SecretNotFoundError
-from opx.ports.sources import Secrets, WritableSecrets
+from opx.operations.secrets import writable
+from opx.ports.sources import Secrets
 from opx.runtime.knowledge_file import load_knowledge
 from opx.settings import Settings
+from opx_streams.webhooks.definitions import load_webhooks, webhook_endpoint
+from opx_streams.webhooks.formats import sample, scheme_of
+from opx_streams.webhooks.views import DeliveryAnswer, MadeSecret, WebhookSecret, WebhookView
 
 _SECRET_BYTES = 32
 _SECONDS = 30.0
@@ -136,13 +138,6 @@ def webhook_setup(settings: Settings, secrets: Callable[[], Secrets], *, on_aws:
     """Loads the webhooks of the knowledge file of the settings. Raises `KnowledgeConfigError` for invalid ones."""
     path = Path(settings.knowledge_file) if settings.knowledge_file else None
     return WebhookSetup(load_webhooks(load_knowledge(path), path), settings, on_aws, secrets)
-
-
-def writable(secrets: Secrets) -> WritableSecrets:
-    """Returns secrets that can be set. Raises `InvalidInputError` for those of a deployed system."""
-    if not isinstance(secrets, WritableSecrets):
-        raise InvalidInputError("secrets of a deployed system are in Secrets Manager: set them there")
-    return secrets
 
 
 def _post(address: str, body: bytes, headers: Mapping[str, str]) -> tuple[int, str]:

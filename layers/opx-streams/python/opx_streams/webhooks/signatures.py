@@ -13,14 +13,14 @@ import hashlib
 import hmac
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
-from opx.connectors.deliveries import Delivery, ExpiredError, PayloadError, UnverifiedError, epoch_of
+from opx.connectors.deliveries import Delivery, PayloadError, UnverifiedError, epoch_of
+from opx.connectors.webhook_formats import Verified, body_id, check_signed, signatures_in
 from opx.domain.ids import stable_hash
 from opx.domain.sources import DeliveryProof, WebhookDefinition
-from opx.errors import ForbiddenAddressError, SourceRefusedError, StoreUnavailableError
+from opx.errors import ForbiddenAddressError, OpxError, SourceRefusedError, StoreUnavailableError
 from opx.ports.sources import WebClient
 
 if TYPE_CHECKING:
@@ -29,47 +29,7 @@ if TYPE_CHECKING:
 TIMESTAMP_HEADER = "x-opx-timestamp"
 SIGNATURE_HEADER = "x-opx-signature"
 
-_MAX_SIGNATURES = 16
 _SECONDS = re.compile(rb"[0-9]{1,12}\Z")
-
-
-@dataclass(frozen=True, slots=True)
-class Verified:
-    """Identity of a genuine delivery. `sent_at` is the time of sending, if that is signed too."""
-
-    delivery_id: str
-    sent_at: float | None = None
-
-
-class Scheme(Protocol):
-    """A proof of senders that they know the secret of a webhook."""
-
-    def verify(self, definition: WebhookDefinition, delivery: Delivery, keys: Sequence[bytes]) -> Verified:
-        """Verifies a delivery with the secrets of its webhook. Raises `UnverifiedError`."""
-
-    def proof(self, key: bytes, body: bytes, now: float) -> DeliveryProof:
-        """The proof of a sender who knows the secret. Raises `InvalidInputError` for what only the service can sign."""
-
-
-@dataclass(frozen=True, slots=True)
-class HubSignature:
-    """HMAC-SHA256 of the body in a header, in hexadecimal behind a prefix; several are separated by commas. Ids of
-    deliveries aren't signed, so that a delivery is identified by its body."""
-
-    header: str
-    prefix: bytes
-
-    def verify(self, definition: WebhookDefinition, delivery: Delivery, keys: Sequence[bytes]) -> Verified:
-        given = _behind(self.prefix, delivery.header(self.header))
-        _check(given, (self._signature(key, delivery.body) for key in keys))
-        return Verified(_body_id(definition, delivery))
-
-    def proof(self, key: bytes, body: bytes, now: float) -> DeliveryProof:  # noqa: ARG002
-        return DeliveryProof({self.header: (self.prefix + self._signature(key, body)).decode()})
-
-    @staticmethod
-    def _signature(key: bytes, body: bytes) -> bytes:
-        return hmac.new(key, body, hashlib.sha256).hexdigest().encode()
 
 
 class TimedSignature:
@@ -77,8 +37,8 @@ class TimedSignature:
 
     def verify(self, definition: WebhookDefinition, delivery: Delivery, keys: Sequence[bytes]) -> Verified:
         stamp = delivery.header(TIMESTAMP_HEADER)
-        given = _behind(b"v1=", delivery.header(SIGNATURE_HEADER))
-        _check(given, (generic_signature(key, stamp, delivery.body) for key in keys))
+        given = signatures_in(b"v1=", delivery.header(SIGNATURE_HEADER))
+        check_signed(given, (generic_signature(key, stamp, delivery.body) for key in keys))
         if not _SECONDS.match(stamp):
             raise UnverifiedError
         identity = stable_hash("delivery", definition.name, stamp.decode(), hashlib.sha256(delivery.body).hexdigest())
@@ -95,17 +55,6 @@ def generic_signature(key: bytes, stamp: bytes, body: bytes) -> bytes:
     return hmac.new(key, stamp + b"." + body, hashlib.sha256).hexdigest().encode()
 
 
-class QueryToken:
-    """A token in the address, of a service that signs nothing: any sender that knows the address is trusted."""
-
-    def verify(self, definition: WebhookDefinition, delivery: Delivery, keys: Sequence[bytes]) -> Verified:
-        _check([delivery.parameter("token").encode("utf-8", "surrogatepass")], keys)
-        return Verified(_body_id(definition, delivery))
-
-    def proof(self, key: bytes, body: bytes, now: float) -> DeliveryProof:  # noqa: ARG002
-        return DeliveryProof(query={"token": key.decode()})
-
-
 class Credentials:
     """HTTP authorization, of a service that signs nothing: a bearer token, or `user:password` for basic authorization."""
 
@@ -116,13 +65,17 @@ class Credentials:
             expected = [base64.b64encode(key) for key in keys]
         elif scheme.lower() != b"bearer":
             raise UnverifiedError
-        _check([credentials.strip()], expected)
-        return Verified(_body_id(definition, delivery))
+        check_signed([credentials.strip()], expected)
+        return Verified(body_id(definition, delivery))
 
     def proof(self, key: bytes, body: bytes, now: float) -> DeliveryProof:  # noqa: ARG002
         if b":" in key:
             return DeliveryProof({"authorization": "Basic " + base64.b64encode(key).decode()})
         return DeliveryProof({"authorization": "Bearer " + key.decode()})
+
+
+class ExpiredError(OpxError):
+    """The delivery is genuine but too old, or dated in the future."""
 
 
 def check_time(sent_at: float | None, window: float, now: float) -> None:
@@ -134,26 +87,6 @@ def check_time(sent_at: float | None, window: float, now: float) -> None:
         raise ExpiredError(
             f"the delivery is {kind}: it was sent {abs(now - sent_at):.0f} s from now; {window:.0f} s are allowed"
         )
-
-
-def _behind(prefix: bytes, header: bytes) -> list[bytes]:
-    parts = [part.strip() for part in header.split(b",")]
-    return [part.removeprefix(prefix).lower() for part in parts if part.startswith(prefix)][:_MAX_SIGNATURES]
-
-
-def _check(given: Sequence[bytes], expected: Iterable[bytes]) -> None:
-    """Raises `UnverifiedError` unless one of them is expected. Takes constant time."""
-    expectations = list(expected)
-    found = False
-    for signature in given:
-        for expectation in expectations:
-            found |= hmac.compare_digest(signature, expectation)
-    if not found:
-        raise UnverifiedError
-
-
-def _body_id(definition: WebhookDefinition, delivery: Delivery) -> str:
-    return stable_hash("delivery", definition.name, hashlib.sha256(delivery.body).hexdigest())
 
 
 NOTIFICATION = "Notification"

@@ -7,28 +7,23 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from opx.connectors.arrivals import WEBHOOK, Arrivals
 from opx.connectors.deliveries import (
     MAX_BODY_BYTES,
     Delivery,
+    DeliveryReply,
     DocumentUpdate,
-    ExpiredError,
-    UnknownWebhookError,
     UnverifiedError,
-    WebhookSetupError,
+    failed,
     moment,
 )
-from opx.connectors.webhooks.definitions import TOPIC_FORMAT, load_webhooks
-from opx.connectors.webhooks.formats import ReadDelivery, read, scheme_of
-from opx.connectors.webhooks.remembering import Deliveries, Order
-from opx.connectors.webhooks.signatures import CONFIRMATION, NOTIFICATION, SnsMessages, Verified, check_time
+from opx.connectors.webhook_formats import Verified
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.provenance import Channel, ChannelKind
 from opx.domain.record import replace
-from opx.domain.sources import ArrivalState, WebhookDefinition
+from opx.domain.sources import WebhookDefinition
 from opx.errors import (
     InvalidInputError,
     KnowledgeConfigError,
@@ -41,6 +36,11 @@ from opx.ingestion.events import DOCUMENTS_FOLDER
 from opx.ports import Clock
 from opx.ports.sources import OpenWeb, Secrets, WebClient
 from opx.ports.tables import DELIVERIES
+from opx_streams.arrivals import WEBHOOK, Arrivals, ArrivalState
+from opx_streams.webhooks.definitions import TOPIC_FORMAT, load_webhooks
+from opx_streams.webhooks.formats import ReadDelivery, WebhookSetupError, read, scheme_of
+from opx_streams.webhooks.remembering import Deliveries, Order
+from opx_streams.webhooks.signatures import CONFIRMATION, NOTIFICATION, ExpiredError, SnsMessages, check_time
 
 if TYPE_CHECKING:
     from opx.ingestion.manager import IngestionManager
@@ -52,13 +52,8 @@ log = logging.getLogger(__name__)
 RETRY_AFTER_SECONDS = 30
 
 
-@dataclass(frozen=True, slots=True)
-class DeliveryReply:
-    """The reply to the sender."""
-
-    status: int
-    payload: Mapping[str, Any]
-    headers: Mapping[str, str] = field(default_factory=dict)
+class UnknownWebhookError(OpxError):
+    """No webhook is configured at this address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +104,6 @@ def too_large() -> DeliveryReply:
     return failed(
         413, "too_large", f"a delivery may have {MAX_BODY_BYTES:,} bytes; larger documents go through POST /uploads"
     )
-
-
-def failed(status: int, code: str, message: str, headers: Mapping[str, str] | None = None) -> DeliveryReply:
-    """Returns an error in the form of the HTTP API."""
-    return DeliveryReply(status, {"error": {"code": code, "message": message}}, headers or {})
 
 
 FOLDER = "webhooks"

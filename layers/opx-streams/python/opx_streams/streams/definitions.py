@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from opx.connectors.streams.patterns import checked_pattern
 from opx.domain.baselines import BASELINES_CATEGORY
 from opx.domain.ids import stable_hash
 from opx.domain.knowledge import KnowledgeModel
@@ -20,6 +19,7 @@ from opx.ports.sources import StreamSubscriptions
 from opx.ports.tables import Table
 from opx.runtime.knowledge_file import read_section
 from opx.telemetry.baselines.readings import FIELDS as VALUE_FIELDS
+from opx_streams.streams.patterns import checked_pattern
 
 log = logging.getLogger(__name__)
 
