@@ -12,7 +12,7 @@ import pytest
 from mcp.client.client import Client
 
 from opx.domain.scopes import Identity
-from opx.edges.mcp import make_server, tools_for
+from opx_serve.mcp import make_server, tools_for
 from opx.errors import EmbeddingError
 from opx.operations.context import Caller, Context
 from opx.retrieval.canary import CANARY, ask_canary

@@ -15,7 +15,7 @@ from mcp.client.client import Client
 from lambdas.rebuild_index.handler import make_handler
 from opx.domain.queries import QueryConfig
 from opx.domain.scopes import Identity
-from opx.edges.mcp import make_server, tools_for
+from opx_serve.mcp import make_server, tools_for
 from opx.errors import IndexUnavailableError
 from opx.ingestion.indexing.words import FOLDER, WordsManifest, WordsShelf
 from opx.lifecycle.warm_words import WARM_WORDS

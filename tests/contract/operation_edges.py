@@ -28,10 +28,10 @@ from opx.edges.claims import caller_of_claims
 from opx.edges.cli.main import Launch, cli
 from opx.edges.client import RemoteClient, bearer
 from opx.edges.failures import attempt
-from opx.edges.serving.application import application
-from opx.edges.serving.composition import serve
-from opx.edges.serving.routes import LocalBase
-from opx.edges.serving.tokens import Callers
+from opx_serve.application import application
+from opx_serve.composition import serve
+from opx_serve.routes import LocalBase
+from opx_serve.tokens import Callers
 from opx.errors import (
     AccessDeniedError,
     ConditionFailedError,

@@ -13,7 +13,7 @@ import pytest
 from mcp.client.client import Client
 
 from opx.domain.record import Json
-from opx.edges.mcp import make_server, tools_for
+from opx_serve.mcp import make_server, tools_for
 from opx.ingestion.events import EventOutcome
 from opx.ingestion.files import plan_files
 from opx.operations import load

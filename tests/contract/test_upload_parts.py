@@ -15,7 +15,7 @@ import requests
 from lambdas.manage_knowledge.handler import make_handler
 from opx.domain.policy import READ_SCOPE, WRITE_SCOPE
 from opx.domain.scopes import Identity
-from opx.edges.serving.uploads import KEEP_SECONDS, PartFolder
+from opx_serve.uploads import KEEP_SECONDS, PartFolder
 from opx.errors import ObjectNotFoundError
 from opx.operations.context import Caller
 from opx.operations.system import System

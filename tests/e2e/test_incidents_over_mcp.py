@@ -14,7 +14,7 @@ import pytest
 from mcp.client.client import Client
 
 from opx.domain.scopes import Identity
-from opx.edges.mcp import make_server, tools_for
+from opx_serve.mcp import make_server, tools_for
 from opx.ingestion.events import EventOutcome
 from opx.ingestion.files import plan_files
 from opx.operations.context import Caller, Context

@@ -15,8 +15,8 @@ from mcp.client.stdio import StdioServerParameters
 from mcp.server import Server
 
 from opx.domain.scopes import Identity, Scope
-from opx.edges.mcp import http_app, make_server, tools_for
-from opx.edges.serving.listening import HttpServer, listening_socket
+from opx_serve.mcp import http_app, make_server, tools_for
+from opx_serve.listening import HttpServer, listening_socket
 from opx.operations.context import Caller, Context
 from opx.operations.system import System
 from opx.settings import Settings

@@ -13,7 +13,7 @@ from opx.domain.learning import EntryType
 from opx.domain.queries import QueryConfig
 from opx.domain.scopes import Identity
 from opx.edges.calling import plain
-from opx.edges.mcp import tools_for
+from opx_serve.mcp import tools_for
 from opx.edges.tools import call_tool
 from opx.errors import InvalidInputError, NotOrchestratorError
 from opx.operations import load

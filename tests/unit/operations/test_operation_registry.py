@@ -24,7 +24,7 @@ from opx.domain.scopes import Identity
 from opx.edges import http, schemas, tools
 from opx.edges.calling import LocalClient, plain
 from opx.edges.calling import text_of as text_for_agents
-from opx.edges.mcp import make_server, tools_for
+from opx_serve.mcp import make_server, tools_for
 from opx.errors import InvalidInputError
 from opx.operations import load, of_route, of_tool
 from opx.operations.context import Caller, Context

@@ -19,7 +19,7 @@ from opx.domain.queries import QueryConfig
 from opx.domain.requests import RequestError
 from opx.domain.scopes import Identity
 from opx.edges.calling import plain
-from opx.edges.mcp import make_server, tools_for
+from opx_serve.mcp import make_server, tools_for
 from opx.edges.schemas import functions, input_schema
 from opx.edges.tools import call_tool
 from opx.errors import DocumentNotFoundError, InvalidInputError

@@ -56,7 +56,7 @@ def connect(settings: Settings) -> RemoteClient:
     """
     from opx.adapters.connections import Connections
     from opx.edges.client import RemoteClient, bearer
-    from opx.edges.serving.tokens import token_for
+    from opx_serve.tokens import token_for
 
     token = token_for(settings)
     if settings.api_url and token:  # AWS is not needed

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from opx.edges.cli import serving
+from opx_serve import commands as serving
 from opx.edges.cli.main import Launch, cli
 from opx.operations.system import System
 from opx.system import connect

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from opx.edges.cli import command_socket, forwarding
-from opx.edges.cli.command_socket import CommandSocket
+from opx_serve.command_socket import CommandSocket
 from opx.edges.cli.forwarding import SOCKET
 from opx.operations.system import System
 from opx.settings import Settings

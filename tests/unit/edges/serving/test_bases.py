@@ -12,7 +12,7 @@ from opx.adapters.connections import Connections
 from opx.domain.policy import ADMIN_SCOPE, READ_SCOPE
 from opx.domain.scopes import Identity
 from opx.edges.client import RemoteClient, bearer, check_endpoint
-from opx.edges.serving.routes import KnowledgeBase, LocalBase, RemoteBase
+from opx_serve.routes import KnowledgeBase, LocalBase, RemoteBase
 from opx.errors import InvalidInputError
 from opx.operations.context import Caller
 from opx.operations.system import System

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from opx.edges.serving.console import HEADERS, KEY_SECONDS, MAX_SESSIONS, ConsoleFiles, ConsoleSessions
+from opx_serve.console import HEADERS, KEY_SECONDS, MAX_SESSIONS, ConsoleFiles, ConsoleSessions
 from opx.errors import MissingConsoleError
 from opx.operations.system import System
 from opx.settings import Settings

@@ -13,8 +13,8 @@ import pytest
 
 from opx.domain.policy import READ_SCOPE
 from opx.domain.scopes import Identity
-from opx.edges.serving import jobs, routes
-from opx.edges.serving.jobs import prefers_job
+from opx_serve import jobs, routes
+from opx_serve.jobs import prefers_job
 from opx.operations.context import Caller, Context
 from opx.operations.quality import (
     AddOwnQuestion,

@@ -9,7 +9,7 @@ import pytest
 
 from opx.domain.policy import ADMIN_SCOPE, READ_SCOPE, WRITE_SCOPE
 from opx.domain.scopes import Identity
-from opx.edges.serving.tokens import Callers, callers, home_token, read_tokens, token_for
+from opx_serve.tokens import Callers, callers, home_token, read_tokens, token_for
 from opx.errors import InvalidInputError, KnowledgeConfigError, SecretNotFoundError
 from opx.operations.context import Caller
 from opx.settings import Settings

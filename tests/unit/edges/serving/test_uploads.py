@@ -14,7 +14,7 @@ from opx.domain.policy import READ_SCOPE, WRITE_SCOPE
 from opx.domain.scopes import Identity
 from opx.edges.client import RemoteClient, bearer
 from opx.edges.loading import RemoteLoader
-from opx.edges.serving.uploads import SignedUploads
+from opx_serve.uploads import SignedUploads
 from opx.errors import InvalidInputError
 from opx.ingestion.corpus.clients import Client, ClientState
 from opx.ingestion.files import FileToIngest

@@ -17,9 +17,9 @@ import pytest
 
 from opx.domain.policy import READ_SCOPE
 from opx.domain.scopes import Identity
-from opx.edges.serving import workers as module
-from opx.edges.serving.workers import QUESTIONS as QUESTIONS_OF_PROCESSES
-from opx.edges.serving.workers import AnswerProcesses, usual_workers
+from opx_serve import workers as module
+from opx_serve.workers import QUESTIONS as QUESTIONS_OF_PROCESSES
+from opx_serve.workers import AnswerProcesses, usual_workers
 from opx.operations import load
 from opx.operations.context import Caller
 from opx.operations.registry import Function

@@ -20,7 +20,7 @@ from pathlib import Path
 from opx.domain.policy import ADMIN_SCOPE, READ_SCOPE, SCOPES
 from opx.domain.scopes import Identity, reader_of
 from opx.edges.client import is_loopback, parts_of
-from opx.edges.serving.console import ConsoleSessions, digest_of
+from opx_serve.console import ConsoleSessions, digest_of
 from opx.errors import InvalidInputError, InvalidScopeError
 from opx.operations.context import Caller
 from opx.ports.sources import Secrets

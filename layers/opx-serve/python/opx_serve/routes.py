@@ -15,8 +15,8 @@ from opx.domain.requests import RequestError
 from opx.edges.client import RemoteClient
 from opx.edges.failures import ErrorResponse, UnknownKnowledgeBaseError, UnknownRouteError, attempt
 from opx.edges.http import RETRY_AFTER_SECONDS, RouteRequest, performed, read_parts, reply
-from opx.edges.serving.tokens import administers
-from opx.edges.serving.workers import QUESTIONS, AnswerProcesses
+from opx_serve.tokens import administers
+from opx_serve.workers import QUESTIONS, AnswerProcesses
 from opx.errors import ForbiddenError
 from opx.operations import load
 from opx.operations.context import Caller, Context, Progress, unwatched

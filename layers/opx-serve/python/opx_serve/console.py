@@ -70,7 +70,7 @@ class ConsoleFiles:
     """The built console, package data. Files are read once."""
 
     def __init__(self, folder: Traversable | None = None) -> None:
-        self._folder = folder or files("opx.edges.serving") / "console_files"
+        self._folder = folder or files("opx_serve") / "console_files"
         self._known = cache(self._read)
 
     def check(self) -> None:
