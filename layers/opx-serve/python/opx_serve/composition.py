@@ -14,7 +14,7 @@ from opx_serve.routes import Answers, KnowledgeBase
 from opx_serve.tokens import Callers
 from opx_serve.uploads import serve_uploads
 from opx_serve.workers import QUESTIONS, AnswerProcesses
-from opx.edges.tool_replies import ToolReply, called_here
+from opx_serve.tool_replies import ToolReply, called_here
 from opx.operations import load
 from opx.operations.context import Caller, Context
 from opx.operations.registry import Operation

@@ -26,7 +26,7 @@ from opx.domain.knowledge import ALERT_RULES_CATEGORY
 from opx.domain.queries import MAX_BUDGET
 from opx.edges.calling import LocalClient
 from opx.edges.schemas import input_schema
-from opx.edges.tool_replies import RunTool, ToolReply, called_here
+from opx_serve.tool_replies import RunTool, ToolReply, called_here
 from opx.edges.tools import granted
 from opx.errors import InvalidInputError, OpxError
 from opx.operations import load
