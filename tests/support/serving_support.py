@@ -16,6 +16,8 @@ from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from opx.domain.scopes import Identity
+from opx.operations.context import Caller
+from opx.operations.system import System
 from opx_serve.application import application
 from opx_serve.composition import serve
 from opx_serve.console import ConsoleSessions
@@ -23,8 +25,6 @@ from opx_serve.listening import HttpServer, listening_socket
 from opx_serve.routes import KnowledgeBase, LocalBase
 from opx_serve.tokens import Callers
 from opx_serve.workers import AnswerProcesses
-from opx.operations.context import Caller
-from opx.operations.system import System
 
 JSON = {"content-type": "application/json"}
 

@@ -17,6 +17,8 @@ from starlette.responses import Response, StreamingResponse
 from opx.connectors.deliveries import MAX_BODY_BYTES as MAX_DELIVERY_BYTES
 from opx.domain.record import Json
 from opx.edges.http import MAX_BODY_BYTES, RETRY_AFTER_SECONDS, reply
+from opx.operations.context import Caller
+from opx.operations.forms import is_form
 from opx_serve import bodies
 from opx_serve.console import HEADERS as CONSOLE_HEADERS
 from opx_serve.console import KEY, ConsoleFiles, ConsoleSessions, cookie, cookie_name
@@ -32,8 +34,6 @@ from opx_serve.tokens import Callers
 from opx_serve.uploads import PREFIX as UPLOADS
 from opx_serve.uploads import SignedUploads, requested_at
 from opx_serve.uploads import refused as refused_upload
-from opx.operations.context import Caller
-from opx.operations.forms import is_form
 
 THREADS = 16
 """Requests that are answered at once; others wait."""

@@ -20,15 +20,15 @@ from opx.domain.record import replace
 from opx.domain.scopes import Identity
 from opx.edges.cli.output import warn
 from opx.edges.cli.session import LOG_FORMAT, Session, pass_session
-from opx_serve.console import KEY, PREFIX, ConsoleFiles, ConsoleSessions, write_redirect
 from opx.errors import InvalidInputError
+from opx_serve.console import KEY, PREFIX, ConsoleFiles, ConsoleSessions, write_redirect
 
 if TYPE_CHECKING:
     from opx.connectors.runner import Runner
-    from opx_serve.routes import KnowledgeBase
-    from opx_serve.tokens import Callers
     from opx.operations.context import Caller
     from opx.operations.system import System
+    from opx_serve.routes import KnowledgeBase
+    from opx_serve.tokens import Callers
 
 
 def _refuse_port(_context: click.Context, _param: click.Parameter, value: str | None) -> None:
@@ -192,7 +192,7 @@ def serve_command(
 
 def _header(session: Session) -> str:
     """The header with the token of the home, for a shell."""
-    from opx_serve.tokens import HOME_FILE
+    from opx.edges.client import HOME_FILE
 
     return f'"Authorization: Bearer $(cat {shlex.quote(str(session.settings.home_path / HOME_FILE))})"'
 
@@ -264,8 +264,8 @@ def _serve(
     workers: int | None = None,
 ) -> None:
     """Serves until Ctrl-C or SIGTERM. `announce` is called with the address when it listens."""
-    from opx_serve.command_socket import CommandSocket
     from opx_serve.application import application
+    from opx_serve.command_socket import CommandSocket
     from opx_serve.composition import serve
     from opx_serve.listening import HttpServer, listening_socket
     from opx_serve.workers import AnswerProcesses, usual_workers
@@ -345,8 +345,8 @@ def _open(system: System) -> None:
 
 def _bases(session: Session, stack: ExitStack, named: Sequence[str], own: Caller) -> dict[str, KnowledgeBase]:
     """The knowledge bases by id. Raises `InvalidInputError`."""
-    from opx_serve.routes import LocalBase, RemoteBase
     from opx.operations.registry import DEFAULT_KNOWLEDGE_BASE
+    from opx_serve.routes import LocalBase, RemoteBase
 
     found: dict[str, KnowledgeBase] = {DEFAULT_KNOWLEDGE_BASE: LocalBase(session.services)}
     for text in named:
@@ -389,8 +389,8 @@ def mcp_command(session: Session, /, listen: str | None, agent: str, token_secre
     session.require_local("opx mcp serves this machine's knowledge; a deployed system has a gateway for agents")
     import anyio
 
-    from opx_serve.mcp import http_app, make_server, serve_stdio, tools_for
     from opx.operations.context import Caller, Context
+    from opx_serve.mcp import http_app, make_server, serve_stdio, tools_for
 
     services = session.services
     identity = Identity(session.settings.client_id, session.settings.project_id, agent)

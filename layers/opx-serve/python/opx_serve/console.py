@@ -22,7 +22,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-from opx.errors import MissingConsoleError
+from opx.errors import OpxError
 
 PREFIX = "/console/"
 KEY = "key"
@@ -56,6 +56,13 @@ HEADERS = {
 
 FOREVER = "public, max-age=31536000, immutable"
 """For files whose names change with their content."""
+
+
+class MissingConsoleError(OpxError):
+    """The console's files are not there: it wasn't built."""
+
+    def __init__(self) -> None:
+        super().__init__("the console isn't part of this installation: `make console` builds it in a checkout")
 
 
 @dataclass(frozen=True, slots=True)
