@@ -52,13 +52,14 @@ def modules_of(requirements: list[str]) -> set[str]:
     """Modules of packages, with those of the extras and of the distributions of this project."""
     modules = set()
     for name, extras in (re.findall(r"([\w-]+)(?:\[(.*)\])?", one.lower())[0] for one in requirements):
-        if name == "opx-knowledge":
-            for extra in filter(None, extras.split(",")):
-                modules |= modules_of(PROJECT["optional-dependencies"][extra])
-            continue
-        if name.startswith("opx-"):
-            modules |= modules_of(declared(LAYERS / name)["dependencies"])
         modules.add(IMPORT_NAMES.get(name, name.replace("-", "_")))
+        if not name.startswith("opx-"):
+            continue
+        project = PROJECT if name == "opx-knowledge" else declared(LAYERS / name)
+        if name != "opx-knowledge":
+            modules |= modules_of(project["dependencies"])
+        for extra in filter(None, extras.split(",")):
+            modules |= modules_of(project["optional-dependencies"][extra])
     return modules
 
 
