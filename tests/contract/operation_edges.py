@@ -22,7 +22,7 @@ from opx.domain.policy import TABLE, Reach, Role
 from opx.domain.record import Json
 from opx.domain.requests import fields_of, read_request
 from opx.domain.scopes import Identity, Scope
-from opx.edges import http, mcp, tools
+from opx.edges import http, tools
 from opx.edges.calling import LocalClient, json_bytes, plain, text_of
 from opx.edges.claims import caller_of_claims
 from opx.edges.cli.main import Launch, cli
@@ -48,6 +48,7 @@ from opx.runtime.metrics import unreported
 from opx.settings import Settings
 from opx.system import bootstrap, connect
 from opx.telemetry.rules import read_telemetry
+from opx_serve import mcp
 from opx_serve.application import application
 from opx_serve.composition import serve
 from opx_serve.routes import LocalBase

@@ -157,16 +157,6 @@ def test_a_missing_extra_is_named(environment: Environment) -> None:
     assert "pip install 'opx-knowledge[ingest]'" in environment.run("ingest", "page.html", code=1)
 
 
-def test_scheduled_work_needs_no_extra(environment: Environment) -> None:
-    folder = environment.work / "notes"
-    folder.mkdir()
-    (folder / "later.md").write_text("# Pump\n\nPrime the osmium pump.\n")
-    kind = ("--kind", "directory", "--category", "runbooks/procedures", "--option", f"path={folder}")
-    environment.run("source", "add", "notes", *kind)
-    environment.run("run", "--once")
-    assert "Pump" in environment.run("search", "osmium", "pump")
-
-
 @pytest.mark.usefixtures("demo")
 def test_it_runs_without_being_installed(wheel: Path, environment: Environment) -> None:
     tool = f"tool run --quiet --find-links {wheel.parent} --from {wheel}"
