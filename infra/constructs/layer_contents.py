@@ -30,8 +30,8 @@ _SEARCH = ("opx-aws", "opx-code", "opx-documents")  # documents are named by the
 DISTRIBUTIONS = {
     "api": ("opx-aws",),
     "search": _SEARCH,
-    "manage": (*_SEARCH, "opx-connectors"),
-    "ingest": (*_SEARCH, "opx-connectors"),
+    "manage": (*_SEARCH, "opx-bulk", "opx-connectors"),
+    "ingest": (*_SEARCH, "opx-bulk", "opx-connectors"),
 }
 """Distributions beside the library that functions need, by their dependencies (`layers/dependencies/<name>.txt`)."""
 

@@ -46,7 +46,7 @@ FUNCTIONS = {
     "bulk_stage": (
         "ingest",
         (
-            *("opx.lifecycle.bulk.stages", "opx.lifecycle.bulk.calls", "opx_aws.batch_embedder"),
+            *("opx_bulk.stages", "opx_bulk.calls", "opx_aws.batch_embedder"),
             *("opx.ingestion.pipeline", "opx.ingestion.reading", "opx.text.tokenizer", "opx_aws.opensearch"),
         ),
     ),

@@ -17,9 +17,9 @@ from opx.retrieval.stages import (
     ByIndex,
     LiveWeb,
     Outcomes,
-    Phrases,
     Rank,
     Relate,
+    RelaxPhrases,
     Reword,
     ShowResults,
     Stage,
@@ -40,7 +40,7 @@ def a_knowledge_query(
     """`internet`, `experience` and `learnt` are collaborators of `LiveWeb`, `Outcomes` and `AddLearnt`."""
     search = TierSearch(embedder, knowledge, rules or SearchRules())
     related = Relate(lambda: lambda _: (EvidencePack(), ()))
-    searches: list[Stage] = [search, Phrases(search)]
+    searches: list[Stage] = [search, RelaxPhrases(search)]
     if search.rules.reword:
         searches.append(Reword(search))
     if learnt:

@@ -1,4 +1,4 @@
-"""What installed distributions add: connectors, formats and adapters of strangers, good ones and broken ones."""
+"""Installed distributions add connectors, formats and adapters of strangers, good ones and broken ones."""
 
 from __future__ import annotations
 

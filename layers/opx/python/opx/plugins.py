@@ -89,7 +89,7 @@ def load(group: str, name: str, kind: type[T]) -> T | None:
 
 
 def used(group: str, name: str) -> Any:
-    """What a plugin provides, whatever it is. Raises `PluginError` if there is none."""
+    """The object that a plugin provides, of any type. Raises `PluginError` if there is none."""
     provided = load(group, name, object)
     if provided is None:
         raise PluginError(f"no installed distribution has the plugin {name!r} of {group}")

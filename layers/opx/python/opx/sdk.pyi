@@ -41,6 +41,10 @@ from opx.operations.registry import Feature as Feature
 from opx.operations.registry import Module as Module
 from opx.operations.registry import Tool as Tool
 from opx.operations.registry import operation as operation
+from opx.ports.rows import RowKind as RowKind
+from opx.ports.rows import Rows as Rows
+from opx.ports.rows import by_client as by_client
+from opx.ports.rows import by_scope as by_scope
 from opx.ports.search import DocumentChange as DocumentChange
 from opx.ports.search import Embedder as Embedder
 from opx.ports.search import HeldDocument as HeldDocument
@@ -49,6 +53,7 @@ from opx.ports.search import SearchFilter as SearchFilter
 from opx.ports.search import SearchIndex as SearchIndex
 from opx.ports.search import SearchRequest as SearchRequest
 from opx.ports.search import SearchResponse as SearchResponse
+from opx.ports.tables import TableSpec as TableSpec
 from opx.text.fields import LEXICAL_FIELDS as LEXICAL_FIELDS
 from opx.text.fields import VALUE_WEIGHT as VALUE_WEIGHT
 from opx.text.fields import analysed_fields as analysed_fields

@@ -30,7 +30,7 @@ from opx_connectors.security.cve import Feeds, cve_document
 from opx_connectors.security.exploitation import EPSS_URL, KEV_URL, Estimates, KevCatalogue, parse_epss, parse_kev
 
 
-class Stage(StrEnum):
+class NvdPhase(StrEnum):
     """The stages of a pull, in this order."""
 
     BEGIN = "begin"
@@ -50,7 +50,7 @@ class NvdPosition:
     are certain, if that is not `end`; `estimated` the day of the EPSS file in use; `after` the last id that was read
     again. `whole`: the pull lists every record."""
 
-    stage: Stage = Stage.BEGIN
+    stage: NvdPhase = NvdPhase.BEGIN
     index: int = 0
     total: int = 0
     start: str = ""
@@ -68,7 +68,7 @@ class NvdPosition:
 def position_of(cursor: Cursor) -> NvdPosition:
     """Returns the position of a cursor, which may be from before an upgrade: unknown fields are left out."""
     known = {each.name: cursor[each.name] for each in fields(NvdPosition) if each.name in cursor}
-    return NvdPosition(**{**known, "stage": Stage(cursor.get("stage", Stage.BEGIN))})
+    return NvdPosition(**{**known, "stage": NvdPhase(cursor.get("stage", NvdPhase.BEGIN))})
 
 
 API_URL = "https://services.nvd.nist.gov/rest/json/cves/2.0"
@@ -256,9 +256,9 @@ class NvdConnector(Connector[NvdOptions]):
         api = self._api()
         position = position_of(request.cursor)
         feeds = Feeds(self._kev(), self._epss_in_use(position.estimated))
-        if position.stage is Stage.BEGIN:
+        if position.stage is NvdPhase.BEGIN:
             position = self._begun(api, request.since, NvdPosition(estimated=feeds.epss.date), feeds)
-        while position.stage is not Stage.END:
+        while position.stage is not NvdPhase.END:
             for page, reached in self._stage(api, position, feeds, request.since):
                 position = reached
                 yield replace(page, cursor=position.to_json())
@@ -267,18 +267,18 @@ class NvdConnector(Connector[NvdOptions]):
     def _begun(self, api: NvdApi, since: str, position: NvdPosition, feeds: Feeds) -> NvdPosition:
         """Returns the position of a new pull. If reading CVEs again by id takes more requests, all are listed instead."""
         if not since or self.options.filters:
-            return replace(position, stage=Stage.ALL, whole=True)
+            return replace(position, stage=NvdPhase.ALL, whole=True)
         now = api.now()
         if ceil(len(self._ids_again(since, feeds)) / MAX_IDS) > ceil(now.total / MAX_RECORDS):
-            return replace(position, stage=Stage.ALL, whole=True)
-        return replace(position, stage=Stage.CHANGED, start=_before(since, OVERLAP), end=now.moment)
+            return replace(position, stage=NvdPhase.ALL, whole=True)
+        return replace(position, stage=NvdPhase.CHANGED, start=_before(since, OVERLAP), end=now.moment)
 
     # -- stages: each ends at the beginning of the next one
 
     def _stage(self, api: NvdApi, position: NvdPosition, feeds: Feeds, since: str) -> Iterator[Step]:
-        if position.stage is Stage.ALL:
+        if position.stage is NvdPhase.ALL:
             return self._all(api, position, feeds)
-        if position.stage is Stage.CHANGED:
+        if position.stage is NvdPhase.CHANGED:
             return self._changed(api, position, feeds)
         return self._again(api, position, feeds, since)
 
@@ -292,7 +292,7 @@ class NvdConnector(Connector[NvdOptions]):
             yield page, position
         if not (query or position.total):
             raise SourceUnavailableError("NVD lists no record at all")
-        stage = Stage.END if query else Stage.CHANGED
+        stage = NvdPhase.END if query else NvdPhase.CHANGED
         yield Page(), replace(position, stage=stage, start=_before(began, OVERLAP), end=position.now, index=0, total=0)
 
     def _changed(self, api: NvdApi, position: NvdPosition, feeds: Feeds) -> Iterator[Step]:
@@ -306,7 +306,7 @@ class NvdConnector(Connector[NvdOptions]):
             empty = not position.total and until - start > QUIET
             held = position.held or (iso_time(start.timestamp()) if empty else "")
             position = replace(position, start=iso_time(until.timestamp()), index=0, total=0, held=held)
-        yield Page(), replace(position, stage=Stage.END if position.whole else Stage.AGAIN)
+        yield Page(), replace(position, stage=NvdPhase.END if position.whole else NvdPhase.AGAIN)
 
     def _again(self, api: NvdApi, position: NvdPosition, feeds: Feeds, since: str) -> Iterator[Step]:
         """Reads the records whose mark or estimate changed, by id."""
@@ -315,7 +315,7 @@ class NvdConnector(Connector[NvdOptions]):
             some = ids[at : at + MAX_IDS]
             position = replace(position, after=some[-1])
             yield page_of(api.named(some).found, feeds), position
-        yield Page(), replace(position, stage=Stage.END)
+        yield Page(), replace(position, stage=NvdPhase.END)
 
     # -- feeds
 

@@ -172,7 +172,7 @@ class Connector(ABC, Generic[O]):
     """Base of connectors, one class per kind of source."""
 
     about: ClassVar[str] = ""
-    """What it reads, for lists of the kinds."""
+    """Its sources in a few words, for lists of the kinds."""
     options_type: ClassVar[type[Options]]
     """Type parameter of the class: `Directory(Connector[DirectoryOptions])`."""
     limit: ClassVar[RateLimit | None] = None

@@ -68,7 +68,7 @@ class Format:
     """A format of files, by its extensions (`.md .markdown`). Functions are named as `package.module:function`, and are
     imported when a file is read.
 
-    `parse` is a `Parser`. `reader` is used in its place for binary files from strangers: the sandbox process calls it with
+    `parse` is a `Parser`. `reader` replaces it for binary files from strangers: the sandbox process calls it with
     the path of the file, a `ReadingJob` and an `Output`; `draw`, likewise, renders pages that have no text. `binary` files
     need not be text; `is_picture`: the document is one picture. `family` is that of `opx.domain.knowledge.FORMATS`.
     `structure` states what the graph has of such a file, as `opx.graph.extraction.material.Statement` does.

@@ -278,7 +278,6 @@ MODULES = (
     Module("projects", ("projects",)),
     Module("calibration", ("calibration",)),
     Module("administration", ("clients", "reconciliation", "index")),
-    Module("bulk", ("bulk",)),
     Module("integrity"),
 )
 """Modules in the order in which their operations are listed."""

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from opx.ingestion.manager import IngestionManager
     from opx.learning.capability import Learning
     from opx.learning.context import PatternQueries
-    from opx.lifecycle.bulk.capability import Bulk
     from opx.lifecycle.capability import Lifecycle
     from opx.lifecycle.clients.capability import Tenants
     from opx.ports import (
@@ -380,22 +379,6 @@ class System:
         self.connectors.schedule()
 
     @cached_property
-    def bulk(self) -> Bulk:
-        from opx.lifecycle.bulk.capability import Bulk
-
-        return Bulk(
-            self.installation,
-            self.tables,
-            self.storage,
-            corpus=self.corpus,
-            indexing=self.indexing,
-            ingestion=self.ingestion,
-            lifecycle=self.lifecycle,
-            functions=lambda: self.ports.functions,
-            batch=self.ports.batch_embedder,
-        )
-
-    @cached_property
     def questions(self) -> Questions:
         return Questions(
             self.installation,
@@ -455,7 +438,8 @@ class System:
     @cached_property
     def tenants(self) -> Tenants:
         from opx.lifecycle.clients.capability import Tenants
-        from opx.lifecycle.clients.holdings import ClientStores
+        from opx.lifecycle.clients.finding import ClientStores
+        from opx.lifecycle.rows import row_holdings
 
         tables, storage, work = self.tables, self.storage, self.work
         return Tenants(
@@ -464,7 +448,7 @@ class System:
             graph=self.graph,
             ingestion=self.ingestion,
             holds=self.lifecycle.holds,
-            connectors=self.connectors,
+            row_holdings=lambda: row_holdings(self),
         )
 
     def runner(self, emit: Callable[[str], None], feeds: Sequence[Feed] = ()) -> Runner:

@@ -31,9 +31,9 @@ from opx.retrieval.stages import (
     NoteWaiting,
     Outcomes,
     Past,
-    Phrases,
     Rank,
     Relate,
+    RelaxPhrases,
     Reword,
     ShowResults,
     Warn,
@@ -172,7 +172,7 @@ class Questions:
         learns = self.installation.settings.learned_words == "on"
         searches: list[Stage] = [
             search,
-            Phrases(search),
+            RelaxPhrases(search),
             *([Reword(search)] if rules.reword else []),
             *([AddLearnt(search, partial(experience.words, reader.visible))] if learns else []),
         ]

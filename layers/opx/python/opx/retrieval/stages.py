@@ -183,7 +183,7 @@ class ByIndex:
 
 
 @dataclass(eq=False)
-class Phrases:
+class RelaxPhrases:
     """Searches the words of the question's phrases, if nothing has these."""
 
     name = "phrases"

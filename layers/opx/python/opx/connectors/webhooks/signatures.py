@@ -42,7 +42,7 @@ class Verified:
 
 
 class Scheme(Protocol):
-    """How senders prove that they know the secret of a webhook."""
+    """A proof of senders that they know the secret of a webhook."""
 
     def verify(self, definition: WebhookDefinition, delivery: Delivery, keys: Sequence[bytes]) -> Verified:
         """Verifies a delivery with the secrets of its webhook. Raises `UnverifiedError`."""

@@ -64,7 +64,6 @@ _COMMANDS = {
     "doctor": ("doctor", "Check the system by using it, and suggest what to do."),
     "rebuild": ("ingest", "Ingest again the documents that the index lacks."),
     "reindex": ("indexes", "Build a new index beside the old one, and switch to it."),
-    "bulk": ("bulk", "Ingest or reindex many documents at once, on all cores."),
     "calibrate": ("indexes", "Fit the confidence models to this corpus."),
     "reconcile": ("indexes", "Compare all stores, and repair differences."),
     "repair": ("integrity", "Rebuild damaged stores from intact data."),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,15 +17,15 @@ from opx.ingestion.corpus.chunk_files import VERSION_FILE
 from opx.ingestion.corpus.clients import CLIENTS
 from opx.ingestion.events import SIDECAR_SUFFIX, is_document
 from opx.lifecycle.archive.exporting import (
-    ARCHIVED,
     DOCUMENT_LINES,
     FILE_LINES,
     HEAD_ATTRIBUTES,
+    TABLES,
     VERSION_LINES,
     ArchivedTable,
+    archived_tables,
 )
 from opx.lifecycle.archive.file import ArchiveReader, Blob, BlobReader
-from opx.lifecycle.archive.learned_rows import KEY_KINDS, LEARNED_KINDS
 from opx.lifecycle.archive.references import (
     ArchivedDocument,
     DocumentHead,
@@ -35,17 +35,16 @@ from opx.lifecycle.archive.references import (
     reason_of,
     refusal,
 )
-from opx.lifecycle.archive.rows import KINDS, REFUSALS, RowKind, check_row, require_text, require_time, source_kinds
 from opx.lifecycle.report import FOLDER as REMOVALS
+from opx.lifecycle.rows import all_rows, missing_rows
 from opx.ports import Item, Storage, Tables
-from opx.ports.tables import DOCUMENTS, PROJECTS, SOURCES, from_json, to_json
+from opx.ports.rows import REFUSALS, RowKind, check_row, require_text, require_time
+from opx.ports.tables import DOCUMENTS, PROJECTS, from_json, to_json
 from opx.runtime.knowledge_file import Installation
 
 _NAMING_SCOPES = ("scopeKey", "scope", "within", "place", "seriesKey", "who", "canonicalPlace")
 _CLIENT = re.compile(r"\bclient:([A-Za-z0-9][A-Za-z0-9._-]{0,63})")
 _DOCUMENT_ID = re.compile(r"[0-9a-f]{16,64}\Z")
-
-_KINDS = KINDS | LEARNED_KINDS
 
 
 @dataclass(slots=True)
@@ -66,6 +65,7 @@ class ArchiveContents:
         self._installation = installation
         self._tables = tables
         self._storage = storage
+        self._missing = missing_rows()
 
     def check(self, progress: Callable[[str], None] = lambda _: None) -> Contents:
         """Validate every checksum and line, that lines agree with each other, and that this system's stores would accept
@@ -109,7 +109,14 @@ class ArchiveContents:
         ]
 
     def _check_rows(self, contents: Contents) -> None:
-        for table in ARCHIVED:
+        tables = archived_tables()
+        entries = {name for name in self._archive.names if name.startswith(TABLES)}
+        if unknown := entries - {table.entry for table in tables}:
+            raise ArchiveError(
+                f"{min(unknown)} has rows of a distribution that isn't installed: install it, then import again; the archive "
+                "is refused, and nothing was changed"
+            )
+        for table in tables:
             keys: set[tuple[Any, ...]] = set()
             for row in self.rows(table):
                 contents.counts[table.entry] += 1
@@ -156,19 +163,13 @@ class ArchiveContents:
             yield version
 
     def rows(self, table: ArchivedTable) -> Iterator[Item]:
-        kinds = self.kinds(table)
+        kinds = [kind for rows in all_rows() if rows.table.name == table.spec.name for kind in rows.kinds]
         for number, line in enumerate(self._archive.raw_lines(table.entry), start=1):
             try:
                 item = self._row(table, line, kinds)
             except REFUSALS as exc:
                 raise refusal(table.entry, number, f"the table can't hold the row: {reason_of(exc)}") from exc
             yield item
-
-    def kinds(self, table: ArchivedTable) -> tuple[RowKind, ...]:
-        """The kinds of rows that a table of the archive may have."""
-        if table.spec is SOURCES:
-            return source_kinds(self._installation.knowledge)
-        return KEY_KINDS if table.name else _KINDS[table.spec.name]
 
     # -- validation of single items
 
@@ -226,12 +227,15 @@ class ArchiveContents:
         provenance = item.get(PROVENANCE)
         return document, Provenance.from_json(provenance) if provenance is not None else None
 
-    def _row(self, table: ArchivedTable, line: bytes, kinds: tuple[RowKind, ...]) -> Item:
+    def _row(self, table: ArchivedTable, line: bytes, kinds: Sequence[RowKind]) -> Item:
         item = _item(line)
         self._tables.check_item(table.spec, item)
         if not table.keeps(item):
             raise ArchiveError(f"a row that is never exported: {str(table.spec.key_of(item))[:200]}")
-        check_row(table.spec, item, kinds)
+        for rows in self._missing:
+            if rows.has(table.spec, item):
+                raise ArchiveError(rows.remedy)
+        check_row(table.spec, item, kinds, self._installation.knowledge)
         return item
 
 

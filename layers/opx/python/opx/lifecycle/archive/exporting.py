@@ -29,6 +29,7 @@ from opx.lifecycle.archive.file import BLOCK, ArchiveWriter, Blob, BlobWriter, s
 from opx.lifecycle.report import FOLDER as REMOVALS
 from opx.lifecycle.report import ExportReport
 from opx.lifecycle.retention.holds import HOLDS, LIFTED
+from opx.lifecycle.rows import all_rows
 from opx.ports import Item, Storage, Tables
 from opx.ports.tables import (
     ALL_TABLES,
@@ -40,6 +41,7 @@ from opx.ports.tables import (
     TableSpec,
     to_json,
 )
+from opx.records.audit import INSTALLATION
 from opx.runtime.knowledge_file import Installation
 
 
@@ -83,7 +85,7 @@ class Exporter:
                 self._corpus_export(blobs, lines, report).write()
             for name, kept in ((VERSION_LINES, versions), (FILE_LINES, files), (DOCUMENT_LINES, documents)):
                 archive.add_lines(name, lines_in(kept))
-        for table in ARCHIVED:
+        for table in archived_tables():
             if audit or not table.private:
                 rows = (item for item in self.tables.every_item(table.spec) if table.keeps(item))
                 report.counts[table.entry] = archive.add_lines(table.entry, map(to_json, rows))
@@ -274,8 +276,7 @@ def lines_in(kept: IO[bytes]) -> Iterator[str]:
 # -- tables
 
 
-INSTALLATION = "#installation"
-"""Partition key of the secret with which this installation hashes questions; only the audit log needs it."""
+TABLES = "tables/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,7 +290,7 @@ class ArchivedTable:
 
     @property
     def entry(self) -> str:
-        return f"tables/{self.name or self.spec.name}.jsonl"
+        return f"{TABLES}{self.name or self.spec.name}.jsonl"
 
 
 ARCHIVED = (
@@ -300,4 +301,12 @@ ARCHIVED = (
     ArchivedTable(GAPS, lambda item: item["scopeKey"] == INSTALLATION, name="installation-key", private=True),
 )
 """Not exported: vectors and other caches, graph, calendar and index, which are rebuilt; failed items and deliveries, which
-recur; secrets. Versions and keys of documents are exported with the documents."""
+recur; secrets. Versions and keys of documents are exported with the documents. The secret with which this installation hashes
+questions is needed by the audit log alone."""
+
+
+def archived_tables() -> tuple[ArchivedTable, ...]:
+    """The tables of archives: those of the library, and those that installed plugins have of their own."""
+    known = {spec.name for spec in ALL_TABLES}
+    own = {rows.table.name: rows.table for rows in all_rows() if rows.table.archived and rows.table.name not in known}
+    return (*ARCHIVED, *map(ArchivedTable, own.values()))

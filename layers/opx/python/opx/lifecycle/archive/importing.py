@@ -24,7 +24,7 @@ from opx.ingestion.corpus.chunk_files import VERSION_FILE
 from opx.ingestion.corpus.claims import current_id
 from opx.ingestion.events import SIDECAR_SUFFIX, Result
 from opx.lifecycle.archive.contents import ArchiveContents, Contents
-from opx.lifecycle.archive.exporting import ARCHIVED, BATCH_SIZE, ArchivedTable
+from opx.lifecycle.archive.exporting import BATCH_SIZE, ArchivedTable, archived_tables
 from opx.lifecycle.archive.file import ArchiveReader, Blob, BlobReader
 from opx.lifecycle.archive.references import ArchivedDocument
 from opx.lifecycle.report import ArchiveFacts, Fate, ImportReport
@@ -179,7 +179,7 @@ class ArchiveRestoration:
             self.report.documents[self._fate(document, self._head(document))] += 1
 
     def restore(self) -> None:
-        for table in ARCHIVED:
+        for table in archived_tables():
             self.progress(f"restoring {table.spec.name}")
             self._rows(table)
         self.progress("restoring versions")

@@ -28,10 +28,11 @@ from opx.ingestion.corpus.catalog import PROVENANCE, document_from_item
 from opx.ingestion.corpus.chunk_files import chunk_file, outline_file
 from opx.ingestion.corpus.proving import digest_of
 from opx.ingestion.events import SIDECAR_SUFFIX, document_at
-from opx.lifecycle.archive.exporting import ARCHIVED, INSTALLATION, ArchivedTable
+from opx.lifecycle.archive.exporting import ArchivedTable, archived_tables
 from opx.lifecycle.seal.merkle import leaf_hash
 from opx.ports import Item, ObjectInfo, Storage, Tables
 from opx.ports.tables import AUDIT, DOCUMENTS, GAPS, TableSpec, to_json
+from opx.records.audit import INSTALLATION
 from opx.runtime.threads import Each
 
 DOCUMENTS_PART, VERSIONS_PART = "documents", "versions"
@@ -132,7 +133,7 @@ class SealedContents:
                 self.progress(name, count)
 
     def _steps(self) -> dict[str, _Step]:
-        tables = [table for table in ARCHIVED if table.spec is not GAPS or not table.private]
+        tables = [table for table in archived_tables() if table.spec is not GAPS or not table.private]
         return {
             DOCUMENTS_PART: _Step(self._listed, lambda one: {"key": one.name}, self._documents),
             VERSIONS_PART: _Step(

@@ -227,18 +227,22 @@ class RecordStore:
         found = self._table.get_many([record_key(one, time_window) for one in series])
         if not found:
             return None
-        item = max(found, key=lambda item: float(item["lastSeen"]))
-        return BaselineStats(
-            node=item["node"],
-            metric=item["metric"],
-            time_window=time_window,
-            count=int(item["samples"]),
-            mean=float(item["mean"]),
-            stddev=float(item["stddev"]),
-            last_seen=iso_time(item["lastSeen"]),
-            unit=item["unit"],
-            notes=(f"as it was recorded on {day_of(item['lastSeen'])}: there are no values to take percentiles from",),
-        )
+        return recorded_in(max(found, key=lambda item: float(item["lastSeen"])), time_window)
+
+
+def recorded_in(item: Item, time_window: str) -> BaselineStats:
+    """The baseline in the item of a record that was computed elsewhere."""
+    return BaselineStats(
+        node=item["node"],
+        metric=item["metric"],
+        time_window=time_window,
+        count=item["samples"],
+        mean=float(item["mean"]),
+        stddev=float(item["stddev"]),
+        last_seen=iso_time(item["lastSeen"]),
+        unit=item["unit"],
+        notes=(f"as it was recorded on {day_of(item['lastSeen'])}: there are no values to take percentiles from",),
+    )
 
 
 def recorded_partition(scope_key: str) -> str:

@@ -17,10 +17,10 @@ from opx.errors import (
     StoreUnavailableError,
     ThrottledError,
 )
-from opx.lifecycle.bulk.embedding import POLL_SECONDS
-from opx.lifecycle.bulk.files import APPLIED
-from opx.lifecycle.bulk.job import BulkJob, BulkJobs
-from opx.lifecycle.bulk.stages import BulkStages
+from opx_bulk.embedding import POLL_SECONDS
+from opx_bulk.files import APPLIED
+from opx_bulk.job import BulkJob, BulkJobs
+from opx_bulk.stages import BulkStages
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,6 @@ from opx.domain.scopes import Scope
 from opx.ingestion.capability import Ingestion
 from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.indexing.capability import Indexing
-from opx.lifecycle.bulk.job import BulkJobs, BulkWork
 from opx.lifecycle.consistency.comparing import Comparison
 from opx.lifecycle.consistency.reconcile import Repairs
 from opx.lifecycle.reindex.filling import Filler, SearchedDocuments
@@ -19,6 +18,7 @@ from opx.ports import ObjectStore, Queue, Storage, Table, Tables
 from opx.ports.bulk import NewBatchEmbedder
 from opx.ports.tables import KEYS
 from opx.runtime.knowledge_file import Installation
+from opx_bulk.job import BulkJobs, BulkWork
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,11 +18,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 from opx.domain.record import Record, from_json
 from opx.errors import BulkCancelledError
-from opx.lifecycle.bulk.embedding import GroupEmbedding, GroupEmbeddings, ShardGroup, group_shards
-from opx.lifecycle.bulk.ending import JobEnds
-from opx.lifecycle.bulk.files import APPLIED, CUTS, GROUPS, MANIFEST, PREPARED, READING, TEXTS, VECTORS, BulkFiles
-from opx.lifecycle.bulk.ingesting import IngestStages
-from opx.lifecycle.bulk.job import (
+from opx_bulk.embedding import GroupEmbedding, GroupEmbeddings, ShardGroup, group_shards
+from opx_bulk.ending import JobEnds
+from opx_bulk.files import APPLIED, CUTS, GROUPS, MANIFEST, PREPARED, READING, TEXTS, VECTORS, BulkFiles
+from opx_bulk.ingesting import IngestStages
+from opx_bulk.job import (
     BulkFailure,
     BulkJob,
     BulkKind,
@@ -33,11 +33,11 @@ from opx.lifecycle.bulk.job import (
     ShardApplied,
     ShardPrepared,
 )
-from opx.lifecycle.bulk.kinds import KindStages
-from opx.lifecycle.bulk.parts import StageParts
-from opx.lifecycle.bulk.planning import BulkPlan, PlanCount
-from opx.lifecycle.bulk.reconciling import ReconcileStages
-from opx.lifecycle.bulk.reindexing import ReindexStages
+from opx_bulk.kinds import KindStages
+from opx_bulk.parts import StageParts
+from opx_bulk.planning import BulkPlan, PlanCount
+from opx_bulk.reconciling import ReconcileStages
+from opx_bulk.reindexing import ReindexStages
 
 
 class BulkStages:

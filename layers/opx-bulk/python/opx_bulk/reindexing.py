@@ -13,15 +13,15 @@ from opx.errors import BulkCancelledError, IndexWakingError
 from opx.ingestion.corpus.claims import current_id
 from opx.ingestion.indexing.book import EditionState
 from opx.ingestion.indexing.editions import OpenEdition
-from opx.lifecycle.bulk.applying import apply_heads
-from opx.lifecycle.bulk.files import SHARDS, BulkFiles
-from opx.lifecycle.bulk.job import BulkJob, BulkReport, BulkWork, ShardApplied, ShardPrepared
-from opx.lifecycle.bulk.kinds import DocumentStages
-from opx.lifecycle.bulk.listing import Listed, heads
-from opx.lifecycle.bulk.preparing import prepare_heads
 from opx.lifecycle.reindex.job import ReindexPhase
 from opx.lifecycle.reindex.reindexing import CALIBRATE_IF_DUE, SEEN_EVERYWHERE
 from opx.ports import Item
+from opx_bulk.applying import apply_heads
+from opx_bulk.files import SHARDS, BulkFiles
+from opx_bulk.job import BulkJob, BulkReport, BulkWork, ShardApplied, ShardPrepared
+from opx_bulk.kinds import DocumentStages
+from opx_bulk.listing import Listed, heads
+from opx_bulk.preparing import prepare_heads
 
 
 class ReindexStages(DocumentStages):

@@ -14,20 +14,21 @@ from opx.graph.naming import ScopeDirectory
 from opx.ingestion.capability import Ingestion
 from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.indexing.capability import Indexing
-from opx.lifecycle.bulk.files import APPLIED, PREPARED
-from opx.lifecycle.bulk.finishing import failures, read_report
-from opx.lifecycle.bulk.job import BulkFailure, BulkJob, BulkJobs, BulkKind, BulkReport, BulkWork
-from opx.lifecycle.bulk.parts import StageParts
 from opx.lifecycle.capability import Lifecycle
 from opx.ports import Storage, Tables
 from opx.ports.bulk import NewBatchEmbedder
 from opx.ports.queues import Functions
 from opx.ports.tables import LIFECYCLE
 from opx.runtime.knowledge_file import Installation
+from opx_bulk.files import APPLIED, PREPARED
+from opx_bulk.finishing import failures, read_report
+from opx_bulk.job import BulkFailure, BulkJob, BulkJobs, BulkKind, BulkReport, BulkWork
+from opx_bulk.parts import StageParts
 
 if TYPE_CHECKING:
-    from opx.lifecycle.bulk.calls import StageCalls
-    from opx.lifecycle.bulk.stages import BulkStages
+    from opx.operations.system import System
+    from opx_bulk.calls import StageCalls
+    from opx_bulk.stages import BulkStages
 
 
 @dataclass(eq=False)
@@ -45,6 +46,20 @@ class Bulk:
     functions: Callable[[], Functions]
     batch: NewBatchEmbedder
 
+    @classmethod
+    def of(cls, system: System) -> Bulk:
+        return cls(
+            system.installation,
+            system.tables,
+            system.storage,
+            corpus=system.corpus,
+            indexing=system.indexing,
+            ingestion=system.ingestion,
+            lifecycle=system.lifecycle,
+            functions=lambda: system.ports.functions,
+            batch=system.ports.batch_embedder,
+        )
+
     @cached_property
     def jobs(self) -> BulkJobs:
         return BulkJobs(self.tables.table(LIFECYCLE), self.installation.clock)
@@ -52,13 +67,13 @@ class Bulk:
     @cached_property
     def calls(self) -> StageCalls:
         """Calls of stages by a state machine."""
-        from opx.lifecycle.bulk.calls import StageCalls
+        from opx_bulk.calls import StageCalls
 
         return StageCalls(self.stages, self.jobs)
 
     @cached_property
     def stages(self) -> BulkStages:
-        from opx.lifecycle.bulk.stages import BulkStages
+        from opx_bulk.stages import BulkStages
 
         parts = StageParts(
             installation=self.installation,

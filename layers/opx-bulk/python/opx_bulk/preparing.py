@@ -14,11 +14,11 @@ from opx.domain.documents import DocumentChunk
 from opx.ingestion.events import EventOutcome, Result
 from opx.ingestion.indexing.embedding_cache import CachedEmbedder
 from opx.ingestion.prepared import CutDocument, spool
-from opx.lifecycle.bulk.cuts import write_cut
-from opx.lifecycle.bulk.files import CUTS, READING, SHARDS, TEXTS, VECTORS, BulkFiles
-from opx.lifecycle.bulk.job import BulkFailure, ShardPrepared
-from opx.lifecycle.bulk.vectors import text_id, write_vectors
 from opx.ports.bulk import BatchEmbedder
+from opx_bulk.cuts import write_cut
+from opx_bulk.files import CUTS, READING, SHARDS, TEXTS, VECTORS, BulkFiles
+from opx_bulk.job import BulkFailure, ShardPrepared
+from opx_bulk.vectors import text_id, write_vectors
 
 TOKEN_CHARACTERS = 4
 """Characters a token, as a rule of English."""

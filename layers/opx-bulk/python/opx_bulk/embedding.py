@@ -13,9 +13,9 @@ from msgspec import field
 
 from opx.domain.record import Record, from_json
 from opx.errors import InvalidInputError
-from opx.lifecycle.bulk.files import BATCHES, GROUPS, OUTPUTS, TEXTS, BulkFiles
-from opx.lifecycle.bulk.job import ShardPrepared
 from opx.ports.bulk import BatchEmbedder, BatchLimits, BatchPhase
+from opx_bulk.files import BATCHES, GROUPS, OUTPUTS, TEXTS, BulkFiles
+from opx_bulk.job import ShardPrepared
 
 log = logging.getLogger(__name__)
 

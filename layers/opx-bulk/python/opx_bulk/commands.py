@@ -32,10 +32,10 @@ from opx.edges.loading import QuietLoader
 from opx.errors import InvalidInputError
 from opx.ingestion.events import EventOutcome
 from opx.ingestion.files import FileToIngest
-from opx.lifecycle.bulk.job import ENDED, BulkKind, BulkStage, BulkWork
-from opx.lifecycle.bulk.planning import SAMPLE, BulkPlan, enlarged
 from opx.lifecycle.consistency.differences import StoreDifference
-from opx.operations import bulk
+from opx_bulk import operations as bulk
+from opx_bulk.job import ENDED, BulkKind, BulkStage, BulkWork
+from opx_bulk.planning import SAMPLE, BulkPlan, enlarged
 
 POLL_SECONDS = 10.0
 SHOWN_FAILURES = 20

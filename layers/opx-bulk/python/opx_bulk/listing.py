@@ -16,9 +16,9 @@ from opx.domain.record import Draft, from_json
 from opx.errors import InvalidInputError, ObjectNotFoundError
 from opx.ingestion.corpus.claims import current_id
 from opx.ingestion.events import document_at
-from opx.lifecycle.bulk.files import LISTING, MANIFEST, SHARDS, BulkFiles
-from opx.lifecycle.bulk.job import Shard
 from opx.ports import KeyRange, ObjectStore, Table
+from opx_bulk.files import LISTING, MANIFEST, SHARDS, BulkFiles
+from opx_bulk.job import Shard
 
 SHARD_DOCUMENTS = 500
 SHARD_BYTES = 32 * 1024 * 1024

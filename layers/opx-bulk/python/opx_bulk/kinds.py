@@ -9,16 +9,16 @@ from typing import Any
 
 from opx.errors import ObjectNotFoundError
 from opx.ingestion.events import EventOutcome
-from opx.lifecycle.bulk.embedding import GroupEmbeddings
-from opx.lifecycle.bulk.files import PREPARED, VECTORS, BulkFiles
-from opx.lifecycle.bulk.job import BulkJob, BulkReport, BulkWork, ShardApplied, ShardPrepared
-from opx.lifecycle.bulk.listing import LOCAL_SHARD_DOCUMENTS, SHARD_DOCUMENTS, Listed, list_documents
-from opx.lifecycle.bulk.parts import StageParts
-from opx.lifecycle.bulk.planning import BulkPlan, PlanCount, Sampler, estimate
-from opx.lifecycle.bulk.preparing import NeededTexts
-from opx.lifecycle.bulk.vectors import PreparedEmbedder, VectorFile, batch_vectors, json_lines, read_vectors
 from opx.ports.bulk import BatchEmbedder
 from opx.runtime.threads import cores
+from opx_bulk.embedding import GroupEmbeddings
+from opx_bulk.files import PREPARED, VECTORS, BulkFiles
+from opx_bulk.job import BulkJob, BulkReport, BulkWork, ShardApplied, ShardPrepared
+from opx_bulk.listing import LOCAL_SHARD_DOCUMENTS, SHARD_DOCUMENTS, Listed, list_documents
+from opx_bulk.parts import StageParts
+from opx_bulk.planning import BulkPlan, PlanCount, Sampler, estimate
+from opx_bulk.preparing import NeededTexts
+from opx_bulk.vectors import PreparedEmbedder, VectorFile, batch_vectors, json_lines, read_vectors
 
 
 class KindStages(ABC):

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from opx.domain.record import from_json
-from opx.lifecycle.bulk.files import APPLIED, FAILURES, REPORT, BulkFiles
-from opx.lifecycle.bulk.job import BulkFailure, BulkJob, BulkReport, Shard, ShardApplied
 from opx.runtime.threads import Each
+from opx_bulk.files import APPLIED, FAILURES, REPORT, BulkFiles
+from opx_bulk.job import BulkFailure, BulkJob, BulkReport, Shard, ShardApplied
 
 MOST_FAILURES = 100
 """Failures in a report; all of them are in a file beside it."""

@@ -17,16 +17,16 @@ from opx.domain.policy import Action
 from opx.domain.record import Record, about, like, replace
 from opx.domain.requests import Request, Text
 from opx.errors import BulkBusyError, BulkCancelledError, ForbiddenError, InvalidInputError
-from opx.lifecycle.bulk.job import BulkFailure, BulkJob, BulkKind, BulkReport, BulkStage, BulkWork
-from opx.lifecycle.bulk.planning import BulkPlan, PlanCount
 from opx.operations.administration import MODEL_PATH_HERE, require_stores
 from opx.operations.context import Context
 from opx.operations.registry import Function, operation
 from opx.runtime.deadlines import remaining, unlimited
 from opx.runtime.threads import cores
+from opx_bulk.capability import Bulk
+from opx_bulk.job import BulkFailure, BulkJob, BulkKind, BulkReport, BulkStage, BulkWork
+from opx_bulk.planning import BulkPlan, PlanCount
 
 if TYPE_CHECKING:
-    from opx.lifecycle.bulk.capability import Bulk
     from opx.operations.system import System
     from opx.runtime.children import OpenState
     from opx.settings import Settings
@@ -90,7 +90,7 @@ def plan_bulk(context: Context, request: PlanBulk) -> BulkPlan:
     `InvalidInputError`, and `StoreUnavailableError`.
     """
     _check_model_path(context, request)
-    return context.system.bulk.stages.plan(request.work(), request.counted or PlanCount(), _is_late)
+    return context.system.part(Bulk.of).stages.plan(request.work(), request.counted or PlanCount(), _is_late)
 
 
 def _is_late() -> bool:
@@ -130,10 +130,10 @@ def start_bulk(context: Context, request: StartBulk) -> BulkStatus:
     if runner is None:
         require_stores(context)
     with system.work.exclusive_reindex() if work.kind is BulkKind.REINDEX else nullcontext():
-        job = system.bulk.begin(work, context.author)
+        job = system.part(Bulk.of).begin(work, context.author)
     if runner is None:
         _run_here(context, job)
-        return _status(system.bulk, job.job_id)
+        return _status(system.part(Bulk.of), job.job_id)
     if job.execution and not runner.problem(job.execution):
         raise BulkBusyError(f"the bulk job {job.job_id} is running: `opx bulk status` shows it")
     execution = runner.start(job.job_id)
@@ -141,18 +141,18 @@ def start_bulk(context: Context, request: StartBulk) -> BulkStatus:
     def started(found: BulkJob) -> None:
         found.execution, found.problem = execution, ""
 
-    system.bulk.jobs.update(job.job_id, started)
-    return _status(system.bulk, job.job_id)
+    system.part(Bulk.of).jobs.update(job.job_id, started)
+    return _status(system.part(Bulk.of), job.job_id)
 
 
 def _run_here(context: Context, job: BulkJob) -> None:
-    from opx.lifecycle.bulk.local import LocalRunner
+    from opx_bulk.local import LocalRunner
 
     system = context.system
     context.progress(f"bulk job {job.job_id}", 0)
     embeds = system.settings.address("embedder").partition(":")[0] == _LOCAL_MODEL
     runner = LocalRunner(
-        system.bulk.stages,
+        system.part(Bulk.of).stages,
         system.work,
         opened=_opened(system) if embeds or job.work.kind is BulkKind.RECONCILE else None,
         processes=cores(),
@@ -162,9 +162,9 @@ def _run_here(context: Context, job: BulkJob) -> None:
         with unlimited():  # a request has a deadline that documents would wait for again and again
             runner.run(job.job_id)
     except BulkCancelledError:
-        system.bulk.stages.cancel(job.job_id)
+        system.part(Bulk.of).stages.cancel(job.job_id)
         raise
-    if job.work.kind is BulkKind.REINDEX and system.bulk.jobs.get(job.job_id).stage is BulkStage.DONE:
+    if job.work.kind is BulkKind.REINDEX and system.part(Bulk.of).jobs.get(job.job_id).stage is BulkStage.DONE:
         from opx.operations.administration import calibrate_after_reindex
 
         calibrate_after_reindex(context)
@@ -181,7 +181,7 @@ def _opened(system: System) -> OpenState[Bulk] | None:
 @contextmanager
 def _open_bulk(start: Callable[[Settings], System], settings: Settings) -> Iterator[Bulk]:
     with start(settings) as system:
-        yield system.bulk
+        yield system.part(Bulk.of)
 
 
 def _check_model_path(context: Context, request: BulkRequest) -> None:
@@ -206,7 +206,7 @@ class BulkJobList(Record, frozen=True):
 @operation(http="GET /bulk", function=Function.MANAGE, action=Action.ADMINISTER)
 def list_bulk_jobs(context: Context, request: ListBulkJobs) -> BulkJobList:
     """List the bulk jobs, the newest first."""
-    return BulkJobList(tuple(context.system.bulk.jobs.all(limit=request.limit, before=request.before)))
+    return BulkJobList(tuple(context.system.part(Bulk.of).jobs.all(limit=request.limit, before=request.before)))
 
 
 class GetBulkJob(Request, frozen=True):
@@ -221,7 +221,7 @@ def get_bulk_job(context: Context, request: GetBulkJob) -> BulkStatus:
 
     Raises `BulkJobNotFoundError`.
     """
-    return _status(context.system.bulk, request.job_id, after=request.after, limit=request.limit)
+    return _status(context.system.part(Bulk.of), request.job_id, after=request.after, limit=request.limit)
 
 
 class CancelBulkJob(Request, frozen=True):
@@ -236,13 +236,13 @@ def cancel_bulk_job(context: Context, request: CancelBulkJob) -> BulkStatus:
     Of a job that is done nothing changes. Raises `BulkJobNotFoundError`, and `StoreUnavailableError`: then call it again.
     """
     system = context.system
-    job = system.bulk.jobs.get(request.job_id)
+    job = system.part(Bulk.of).jobs.get(request.job_id)
     runner = system.ports.bulk_runner()
     if runner and job.execution and not job.is_ended:
         runner.cancel(job.execution)
     with system.work.exclusive_reindex() if job.work.kind is BulkKind.REINDEX else nullcontext():
-        system.bulk.stages.cancel(request.job_id)
-    return _status(system.bulk, request.job_id)
+        system.part(Bulk.of).stages.cancel(request.job_id)
+    return _status(system.part(Bulk.of), request.job_id)
 
 
 def _status(bulk: Bulk, job_id: str, *, after: int = 0, limit: int = 100) -> BulkStatus:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from opx.domain.ids import epoch_seconds, iso_time
-from opx.lifecycle.bulk.embedding import GroupEmbeddings
-from opx.lifecycle.bulk.files import BulkFiles
-from opx.lifecycle.bulk.finishing import read_report, sum_up, write_report
-from opx.lifecycle.bulk.job import BulkJob, BulkReport, BulkStage, Shard
-from opx.lifecycle.bulk.kinds import KindStages
-from opx.lifecycle.bulk.parts import StageParts
 from opx.runtime.threads import Each
+from opx_bulk.embedding import GroupEmbeddings
+from opx_bulk.files import BulkFiles
+from opx_bulk.finishing import read_report, sum_up, write_report
+from opx_bulk.job import BulkJob, BulkReport, BulkStage, Shard
+from opx_bulk.kinds import KindStages
+from opx_bulk.parts import StageParts
 
 
 class JobEnds:

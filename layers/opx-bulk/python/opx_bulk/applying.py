@@ -11,11 +11,11 @@ from opx.errors import ThrottledError
 from opx.ingestion.events import EventOutcome, ObjectEvent, Result
 from opx.ingestion.indexing.editions import OpenEdition
 from opx.ingestion.worker import IngestionWorker
-from opx.lifecycle.bulk.job import BulkFailure, ShardApplied, ShardPrepared
 from opx.lifecycle.reindex.filling import Filler
 from opx.lifecycle.reindex.job import smallest_hashes
 from opx.ports import Item
 from opx.runtime.deadlines import remaining
+from opx_bulk.job import BulkFailure, ShardApplied, ShardPrepared
 
 LONGEST_WAIT = 30.0
 WRITING_TIME = 90.0

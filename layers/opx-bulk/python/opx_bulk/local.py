@@ -16,12 +16,12 @@ from queue import SimpleQueue
 from typing import Protocol, TypeVar
 
 from opx.errors import BulkCancelledError, StoreUnavailableError
-from opx.lifecycle.bulk.files import APPLIED, PREPARED
-from opx.lifecycle.bulk.job import BulkReport
-from opx.lifecycle.bulk.stages import BulkStages
 from opx.ports import WorkQueue
 from opx.runtime.children import Child, ChildLostError, OpenState
 from opx.runtime.deadlines import remaining
+from opx_bulk.files import APPLIED, PREPARED
+from opx_bulk.job import BulkReport
+from opx_bulk.stages import BulkStages
 
 log = logging.getLogger(__name__)
 

@@ -9,13 +9,13 @@ from opx.domain.record import replace
 from opx.errors import ObjectNotFoundError, OpxError, StoreUnavailableError, UnparsableDocumentError
 from opx.ingestion.events import EventOutcome, ObjectEvent
 from opx.ingestion.pipeline import CutBefore
-from opx.lifecycle.bulk.applying import apply_objects
-from opx.lifecycle.bulk.cuts import CutFile
-from opx.lifecycle.bulk.files import CUTS, SHARDS, BulkFiles
-from opx.lifecycle.bulk.job import BulkJob, BulkWork, ShardApplied, ShardPrepared
-from opx.lifecycle.bulk.kinds import DocumentStages
-from opx.lifecycle.bulk.listing import Listed, inventory, objects
-from opx.lifecycle.bulk.preparing import prepare_objects
+from opx_bulk.applying import apply_objects
+from opx_bulk.cuts import CutFile
+from opx_bulk.files import CUTS, SHARDS, BulkFiles
+from opx_bulk.job import BulkJob, BulkWork, ShardApplied, ShardPrepared
+from opx_bulk.kinds import DocumentStages
+from opx_bulk.listing import Listed, inventory, objects
+from opx_bulk.preparing import prepare_objects
 
 _S3 = "s3://"
 

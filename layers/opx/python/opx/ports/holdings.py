@@ -1,31 +1,15 @@
-"""Declares a client's holdings: what each store has of it, counted and removed through one interface."""
+"""A client's holdings: what each store has of it, counted and removed through one interface."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from opx.domain.documents import DocumentKey
 from opx.domain.scopes import Scope, scope_of_key
 from opx.errors import InvalidScopeError
-from opx.ingestion.corpus.capability import Corpus
-from opx.ingestion.indexing.capability import Indexing
-from opx.ports import ChunkCopies, Item, Storage, Table, Tables, WorkQueue
-from opx.ports.tables import TableSpec
-from opx.runtime.threads import Each
-
-
-@dataclass(frozen=True, slots=True)
-class ClientStores:
-    """The stores that hold items of clients; `copies` returns the copies for a managed service, None without one."""
-
-    tables: Tables
-    storage: Storage
-    work: WorkQueue
-    corpus: Corpus
-    indexing: Indexing
-    copies: Callable[[], ChunkCopies | None]
+from opx.ports.tables import Item, Table, Tables, TableSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +72,16 @@ class Holding(Protocol):
     def count(self, held: HeldItems) -> int:
         """Number of items now. Raises `StoreUnavailableError`."""
 
-    def remove(self, held: HeldItems) -> None:
+    def remove(self, held: HeldItems) -> object:
         """Remove the items. Idempotent, also after an interruption. Raises `StoreUnavailableError`."""
+
+
+@runtime_checkable
+class SourceHolding(Holding, Protocol):
+    """A holding of what brings documents or values in. It is removed before all others, so that nothing more arrives."""
+
+    def declared(self, held: HeldItems) -> Iterable[str]:
+        """Names in knowledge.yaml that remain active until the operator removes them there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +89,8 @@ class CountedHolding:
     """A `Holding` of two functions."""
 
     name: str
-    counting: Callable[[HeldItems], int]
-    removing: Callable[[HeldItems], object]
-
-    def count(self, held: HeldItems) -> int:
-        return self.counting(held)
-
-    def remove(self, held: HeldItems) -> None:
-        self.removing(held)
+    count: Callable[[HeldItems], int]
+    remove: Callable[[HeldItems], object]
 
 
 def is_of(client_id: str, scope_key: str) -> bool:
@@ -126,18 +112,6 @@ def in_table(tables: Tables, name: str, spec: TableSpec, items: Callable[[HeldIt
             delete(tables.table(spec), spec, list(items(held)))
 
     return CountedHolding(name, lambda held: sum(1 for _ in items(held)), remove)
-
-
-def of_documents(
-    tables: Tables, each: Each, name: str, spec: TableSpec, items: Callable[[ClientDocument], list[Item]]
-) -> Holding:
-    """A holding of the items of a table that belong to the client's documents."""
-
-    def remove(held: HeldItems) -> None:
-        with tables.unit_of_work():
-            each(lambda one: delete(tables.table(spec), spec, items(one)), held.documents)
-
-    return CountedHolding(name, lambda held: sum(map(len, each(items, held.documents))), remove)
 
 
 def delete(table: Table, spec: TableSpec, items: Iterable[Item]) -> None:

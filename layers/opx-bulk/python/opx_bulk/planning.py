@@ -14,12 +14,12 @@ from opx.domain.record import Record, replace
 from opx.errors import StoreUnavailableError
 from opx.ingestion.events import EventOutcome, Result
 from opx.ingestion.indexing.embedding_cache import CachedEmbedder
-from opx.lifecycle.bulk.job import BulkKind, BulkWork
-from opx.lifecycle.bulk.listing import SHARD_DOCUMENTS, Listed
-from opx.lifecycle.bulk.preparing import TOKEN_CHARACTERS
 from opx.lifecycle.costs import GRAPH_WRITES, INGEST_SECONDS_A_DOCUMENT, VERSION_WRITES
 from opx.ports.bulk import BatchLimits
 from opx.runtime.threads import cores
+from opx_bulk.job import BulkKind, BulkWork
+from opx_bulk.listing import SHARD_DOCUMENTS, Listed
+from opx_bulk.preparing import TOKEN_CHARACTERS
 
 SAMPLE = 20
 """Documents that are read for an estimate, in each turn of the listing."""
