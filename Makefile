@@ -129,7 +129,7 @@ console/node_modules/.ready: console/package-lock.json
 	@touch $@
 
 console/src/api/schema.d.ts: $(VENV)/.ready console/node_modules/.ready $(API_SOURCES)
-	@$(BIN)/python -c "import sys; from opx.edges.serving.pages import openapi_text; sys.stdout.buffer.write(openapi_text())" >console/src/api/openapi.json
+	@$(BIN)/python -c "import sys; from opx_serve.pages import openapi_text; sys.stdout.buffer.write(openapi_text())" >console/src/api/openapi.json
 	cd console && npm run --silent types
 
 console: console/src/api/schema.d.ts ## build the console, which `opx console` opens (needs node)

@@ -35,7 +35,7 @@ DISTRIBUTIONS = {
 }
 """Distributions beside the library that functions need, by their dependencies (`layers/dependencies/<name>.txt`)."""
 
-_UNNEEDED = ("__pycache__", "*.egg-info", "*.pyc", "console_files")
+_UNNEEDED = ("__pycache__", "*.egg-info", "*.pyc")
 _OF_PYTHON_2 = r"olefile/olefile2\.py$"
 """Modules that packages bring along for Python 2, which nothing imports."""
 

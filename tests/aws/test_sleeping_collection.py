@@ -12,7 +12,6 @@ import pytest
 from mcp.client.client import Client
 
 from opx.domain.scopes import Identity
-from opx.edges.mcp import make_server, tools_for
 from opx.errors import EmbeddingError
 from opx.operations.context import Caller, Context
 from opx.retrieval.canary import CANARY, ask_canary
@@ -22,6 +21,7 @@ from opx.runtime.metrics import Metric, unreported
 from opx.settings import FIRST_COLLECTION
 from opx.system import bootstrap
 from opx_aws.ports import OpenSearchIndexes, SearchCollection
+from opx_serve.mcp import make_server, tools_for
 from tests.aws.cloud import INDEX
 from tests.aws.nights import FUNCTION_SECONDS, Night, a_night
 from tests.support.agent_calls import a_function_event, an_api_event, text_of

@@ -24,7 +24,6 @@ from opx.domain.scopes import Identity
 from opx.edges import http, schemas, tools
 from opx.edges.calling import LocalClient, plain
 from opx.edges.calling import text_of as text_for_agents
-from opx.edges.mcp import make_server, tools_for
 from opx.errors import InvalidInputError
 from opx.operations import load, of_route, of_tool
 from opx.operations.context import Caller, Context
@@ -33,6 +32,7 @@ from opx.operations.registry import KNOWLEDGE, REGISTRY, Function, Registry, Too
 from opx.operations.system import System
 from opx.settings import Settings
 from opx.system import connect
+from opx_serve.mcp import make_server, tools_for
 from tests.doubles.api_gateway import REGION, DeployedSystem
 from tests.support import api_requests
 from tests.support.agent_calls import a_function_event, an_api_event, body_of, state_of, text_of

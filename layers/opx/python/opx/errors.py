@@ -27,13 +27,6 @@ class PluginError(OpxError):
     """A plugin can't be used; the message names its distribution and the reason."""
 
 
-class MissingConsoleError(OpxError):
-    """The console's files are not there: it wasn't built."""
-
-    def __init__(self) -> None:
-        super().__init__("the console isn't part of this installation: `make console` builds it in a checkout")
-
-
 class NotApplicableError(OpxError):
     """The system has nothing that could be checked; the message says why."""
 

@@ -55,8 +55,7 @@ def connect(settings: Settings) -> RemoteClient:
     such system.
     """
     from opx.adapters.connections import Connections
-    from opx.edges.client import RemoteClient, bearer
-    from opx.edges.serving.tokens import token_for
+    from opx.edges.client import RemoteClient, bearer, token_for
 
     token = token_for(settings)
     if settings.api_url and token:  # AWS is not needed

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from opx.edges.serving.application import deliveries_application
-from opx.edges.serving.deliveries import LocalDeliveries
-from opx.edges.serving.listening import HttpServer, listening_socket
+from opx_serve.application import deliveries_application
+from opx_serve.deliveries import LocalDeliveries
+from opx_serve.listening import HttpServer, listening_socket
 from opx_streams import capability
 from tests.support.cli_support import Opx
 from tests.support.webhook_support import KNOWLEDGE, bare, webhooks_in

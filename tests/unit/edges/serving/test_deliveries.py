@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from opx.connectors.deliveries import MAX_BODY_BYTES, Delivery
-from opx.edges.serving import listening
-from opx.edges.serving.application import deliveries_application
-from opx.edges.serving.deliveries import LocalDeliveries
-from opx.edges.serving.listening import HttpServer, listening_socket
+from opx_serve import listening
+from opx_serve.application import deliveries_application
+from opx_serve.deliveries import LocalDeliveries
+from opx_serve.listening import HttpServer, listening_socket
 from opx_streams import capability
 from tests.support.serving_support import LocalServer, Reply, serving
 from tests.support.webhook_support import Webhooks, an_issue, github, webhooks_in

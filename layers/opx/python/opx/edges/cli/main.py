@@ -84,10 +84,6 @@ _COMMANDS = {
     "outcome": ("feedback", "Record whether a found document helped."),
     "ops": ("telemetry", "Query logs, metrics and traces, as agents do."),
     "secret": ("secrets", "Manage credentials of sources on this machine."),
-    "mcp": ("serving", "Serve the tools to agents over the Model Context Protocol."),
-    "serve": ("serving", "Serve REST, agents' tools and webhooks over HTTP."),
-    "console": ("serving", "Open the console in a browser: ask, read, curate."),
-    "run": ("serving", "Pull sources on schedule and ingest documents, until Ctrl-C."),
     "receipt": ("questions", "Replay the query of a receipt and compare the answers."),
     "audit": ("questions", "List queries with caller, time and returned documents."),
     "gaps": ("questions", "List questions without a good answer; check, close, ignore, assign them."),
@@ -129,8 +125,9 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         is_all = ctx.meta.get(_ALL)
-        common = [(name, _SUMMARIES[name]) for name in COMMON.split()]
-        for title, rows in sections(_summaries()) if is_all else [("Commands", common)]:
+        summaries = _summaries()
+        common = [(name, summaries[name]) for name in COMMON.split() if name in summaries]
+        for title, rows in sections(summaries) if is_all else [("Commands", common)]:
             with formatter.section(title):
                 formatter.write_dl(rows)
         if not is_all:

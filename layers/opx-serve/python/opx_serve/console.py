@@ -22,7 +22,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-from opx.errors import MissingConsoleError
+from opx.errors import OpxError
 
 PREFIX = "/console/"
 KEY = "key"
@@ -58,6 +58,13 @@ FOREVER = "public, max-age=31536000, immutable"
 """For files whose names change with their content."""
 
 
+class MissingConsoleError(OpxError):
+    """The console's files are not there: it wasn't built."""
+
+    def __init__(self) -> None:
+        super().__init__("the console isn't part of this installation: `make console` builds it in a checkout")
+
+
 @dataclass(frozen=True, slots=True)
 class ConsoleFile:
     """A file of the console with its headers."""
@@ -70,7 +77,7 @@ class ConsoleFiles:
     """The built console, package data. Files are read once."""
 
     def __init__(self, folder: Traversable | None = None) -> None:
-        self._folder = folder or files("opx.edges.serving") / "console_files"
+        self._folder = folder or files("opx_serve") / "console_files"
         self._known = cache(self._read)
 
     def check(self) -> None:

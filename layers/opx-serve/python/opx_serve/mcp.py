@@ -26,7 +26,6 @@ from opx.domain.knowledge import ALERT_RULES_CATEGORY
 from opx.domain.queries import MAX_BUDGET
 from opx.edges.calling import LocalClient
 from opx.edges.schemas import input_schema
-from opx.edges.tool_replies import RunTool, ToolReply, called_here
 from opx.edges.tools import granted
 from opx.errors import InvalidInputError, OpxError
 from opx.operations import load
@@ -37,6 +36,7 @@ from opx.operations.reading import ReadDocument, read_document
 from opx.operations.registry import OPERATIONS, Operation
 from opx.operations.system import System
 from opx.runtime.metrics import Report
+from opx_serve.tool_replies import RunTool, ToolReply, called_here
 
 Tools = Mapping[str, Operation[Any, Any]]
 

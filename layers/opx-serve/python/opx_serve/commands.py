@@ -20,15 +20,15 @@ from opx.domain.record import replace
 from opx.domain.scopes import Identity
 from opx.edges.cli.output import warn
 from opx.edges.cli.session import LOG_FORMAT, Session, pass_session
-from opx.edges.serving.console import KEY, PREFIX, ConsoleFiles, ConsoleSessions, write_redirect
 from opx.errors import InvalidInputError, MissingDistributionError
+from opx_serve.console import KEY, PREFIX, ConsoleFiles, ConsoleSessions, write_redirect
 
 if TYPE_CHECKING:
     from opx.connectors.runner import Runner
-    from opx.edges.serving.routes import KnowledgeBase
-    from opx.edges.serving.tokens import Callers
     from opx.operations.context import Caller
     from opx.operations.system import System
+    from opx_serve.routes import KnowledgeBase
+    from opx_serve.tokens import Callers
 
 
 def _refuse_port(_context: click.Context, _param: click.Parameter, value: str | None) -> None:
@@ -88,9 +88,9 @@ def _deliveries_server(
 ) -> contextlib.AbstractContextManager[object]:
     from opx.connectors.capability import STREAMS
     from opx.edges.client import is_loopback
-    from opx.edges.serving.application import deliveries_application
-    from opx.edges.serving.deliveries import LocalDeliveries
-    from opx.edges.serving.listening import HttpServer, address_of, listening_socket
+    from opx_serve.application import deliveries_application
+    from opx_serve.deliveries import LocalDeliveries
+    from opx_serve.listening import HttpServer, address_of, listening_socket
 
     if (webhooks := services.optional_part("webhooks")) is None:
         raise MissingDistributionError("the receiver of webhooks", STREAMS)
@@ -195,7 +195,7 @@ def serve_command(
 
 def _header(session: Session) -> str:
     """The header with the token of the home, for a shell."""
-    from opx.edges.serving.tokens import HOME_FILE
+    from opx.edges.client import HOME_FILE
 
     return f'"Authorization: Bearer $(cat {shlex.quote(str(session.settings.home_path / HOME_FILE))})"'
 
@@ -203,7 +203,7 @@ def _header(session: Session) -> str:
 def _home(session: Session, listen: str) -> Path | None:
     """The home; None if others can reach the address."""
     from opx.edges.client import is_loopback
-    from opx.edges.serving.listening import address_of
+    from opx_serve.listening import address_of
 
     return session.settings.home_path if is_loopback(address_of(listen)[0]) else None
 
@@ -267,11 +267,11 @@ def _serve(
     workers: int | None = None,
 ) -> None:
     """Serves until Ctrl-C or SIGTERM. `announce` is called with the address when it listens."""
-    from opx.edges.cli.command_socket import CommandSocket
-    from opx.edges.serving.application import application
-    from opx.edges.serving.composition import serve
-    from opx.edges.serving.listening import HttpServer, listening_socket
-    from opx.edges.serving.workers import AnswerProcesses, usual_workers
+    from opx_serve.application import application
+    from opx_serve.command_socket import CommandSocket
+    from opx_serve.composition import serve
+    from opx_serve.listening import HttpServer, listening_socket
+    from opx_serve.workers import AnswerProcesses, usual_workers
 
     woken, stopped = threading.Event(), threading.Event()
     with ExitStack() as stack:
@@ -329,7 +329,7 @@ def _work_beside(services: System, woken: threading.Event, stopped: threading.Ev
 
 
 def _callers(session: Session, listen: str, token_secret: str, sessions: ConsoleSessions | None = None) -> Callers:
-    from opx.edges.serving.tokens import callers, read_tokens
+    from opx_serve.tokens import callers, read_tokens
 
     home = _home(session, listen)
     own = Identity(session.settings.client_id, session.settings.project_id, session.user)
@@ -348,8 +348,8 @@ def _open(system: System) -> None:
 
 def _bases(session: Session, stack: ExitStack, named: Sequence[str], own: Caller) -> dict[str, KnowledgeBase]:
     """The knowledge bases by id. Raises `InvalidInputError`."""
-    from opx.edges.serving.routes import LocalBase, RemoteBase
     from opx.operations.registry import DEFAULT_KNOWLEDGE_BASE
+    from opx_serve.routes import LocalBase, RemoteBase
 
     found: dict[str, KnowledgeBase] = {DEFAULT_KNOWLEDGE_BASE: LocalBase(session.services)}
     for text in named:
@@ -392,8 +392,8 @@ def mcp_command(session: Session, /, listen: str | None, agent: str, token_secre
     session.require_local("opx mcp serves this machine's knowledge; a deployed system has a gateway for agents")
     import anyio
 
-    from opx.edges.mcp import http_app, make_server, serve_stdio, tools_for
     from opx.operations.context import Caller, Context
+    from opx_serve.mcp import http_app, make_server, serve_stdio, tools_for
 
     services = session.services
     identity = Identity(session.settings.client_id, session.settings.project_id, agent)
@@ -405,8 +405,8 @@ def mcp_command(session: Session, /, listen: str | None, agent: str, token_secre
     if listen is None:
         anyio.run(serve_stdio, server)
         return
-    from opx.edges.serving.listening import HttpServer, listening_socket, own_addresses
-    from opx.edges.serving.tokens import home_token
+    from opx_serve.listening import HttpServer, listening_socket, own_addresses
+    from opx_serve.tokens import home_token
 
     home = _home(session, listen)
     token = services.ports.secrets.get(token_secret) if token_secret else home_token(home)

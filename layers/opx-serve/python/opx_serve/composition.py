@@ -6,21 +6,21 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from opx.edges.mcp import caller_app
-from opx.edges.serving.application import Served
-from opx.edges.serving.deliveries import LocalDeliveries
-from opx.edges.serving.metrics import Measurements
-from opx.edges.serving.routes import Answers, KnowledgeBase
-from opx.edges.serving.tokens import Callers
-from opx.edges.serving.uploads import serve_uploads
-from opx.edges.serving.workers import QUESTIONS, AnswerProcesses
-from opx.edges.tool_replies import ToolReply, called_here
 from opx.operations import load
 from opx.operations.context import Caller, Context
 from opx.operations.registry import Operation
 from opx.operations.system import System
 from opx.ports import SearchFilter
 from opx.runtime.metrics import Report
+from opx_serve.application import Served
+from opx_serve.deliveries import LocalDeliveries
+from opx_serve.mcp import caller_app
+from opx_serve.metrics import Measurements
+from opx_serve.routes import Answers, KnowledgeBase
+from opx_serve.tokens import Callers
+from opx_serve.tool_replies import ToolReply, called_here
+from opx_serve.uploads import serve_uploads
+from opx_serve.workers import QUESTIONS, AnswerProcesses
 
 
 def serve(

@@ -17,23 +17,23 @@ from starlette.responses import Response, StreamingResponse
 from opx.connectors.deliveries import MAX_BODY_BYTES as MAX_DELIVERY_BYTES
 from opx.domain.record import Json
 from opx.edges.http import MAX_BODY_BYTES, RETRY_AFTER_SECONDS, reply
-from opx.edges.serving import bodies
-from opx.edges.serving.console import HEADERS as CONSOLE_HEADERS
-from opx.edges.serving.console import KEY, ConsoleFiles, ConsoleSessions, cookie, cookie_name
-from opx.edges.serving.console import PREFIX as CONSOLE
-from opx.edges.serving.deliveries import LocalDeliveries
-from opx.edges.serving.jobs import PREFERENCE, Jobs, events, prefers_job
-from opx.edges.serving.jobs import PREFIX as JOBS
-from opx.edges.serving.listening import STOPPING, Application, own_addresses
-from opx.edges.serving.metrics import MeasuredRequest, Measurements
-from opx.edges.serving.pages import documentation_page, openapi_text
-from opx.edges.serving.routes import Answers, Raw, unauthenticated
-from opx.edges.serving.tokens import Callers
-from opx.edges.serving.uploads import PREFIX as UPLOADS
-from opx.edges.serving.uploads import SignedUploads, requested_at
-from opx.edges.serving.uploads import refused as refused_upload
 from opx.operations.context import Caller
 from opx.operations.forms import is_form
+from opx_serve import bodies
+from opx_serve.console import HEADERS as CONSOLE_HEADERS
+from opx_serve.console import KEY, ConsoleFiles, ConsoleSessions, cookie, cookie_name
+from opx_serve.console import PREFIX as CONSOLE
+from opx_serve.deliveries import LocalDeliveries
+from opx_serve.jobs import PREFERENCE, Jobs, events, prefers_job
+from opx_serve.jobs import PREFIX as JOBS
+from opx_serve.listening import STOPPING, Application, own_addresses
+from opx_serve.metrics import MeasuredRequest, Measurements
+from opx_serve.pages import documentation_page, openapi_text
+from opx_serve.routes import Answers, Raw, unauthenticated
+from opx_serve.tokens import Callers
+from opx_serve.uploads import PREFIX as UPLOADS
+from opx_serve.uploads import SignedUploads, requested_at
+from opx_serve.uploads import refused as refused_upload
 
 THREADS = 16
 """Requests that are answered at once; others wait."""

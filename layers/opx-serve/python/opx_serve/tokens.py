@@ -19,20 +19,16 @@ from pathlib import Path
 
 from opx.domain.policy import ADMIN_SCOPE, READ_SCOPE, SCOPES
 from opx.domain.scopes import Identity, reader_of
-from opx.edges.client import is_loopback, parts_of
-from opx.edges.serving.console import ConsoleSessions, digest_of
+from opx.edges.client import HOME_FILE
 from opx.errors import InvalidInputError, InvalidScopeError
 from opx.operations.context import Caller
 from opx.ports.sources import Secrets
 from opx.runtime.knowledge_file import Marked, read_section
-from opx.settings import Settings
+from opx_serve.console import ConsoleSessions, digest_of
 
 SECTION = "tokens"
 MIN_LENGTH = 16
 """Characters that a token needs at least, so that it can't be guessed."""
-
-HOME_FILE = "token"
-"""The file of the home's token, which only its owner can read."""
 
 _FIELDS = ("client", "project", "scopes", "agent")
 
@@ -165,14 +161,6 @@ def home_token(home: Path | None) -> str:
     if len(value) < MIN_LENGTH or not value.isascii():
         raise InvalidInputError(f"{path} has no token of {MIN_LENGTH} ASCII characters: delete it, and another is made")
     return value
-
-
-def token_for(settings: Settings) -> str:
-    """The token for requests to the API: the configured one, or for a server of this machine that of the home; else ""."""
-    if not settings.api_token and is_loopback(parts_of(settings.api_url).hostname or ""):
-        with suppress(OSError):
-            return (settings.home_path / HOME_FILE).read_text(errors="replace")
-    return settings.api_token
 
 
 def _value(stored: Secrets, name: str, whose: str) -> str:

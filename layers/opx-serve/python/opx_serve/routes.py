@@ -15,8 +15,6 @@ from opx.domain.requests import RequestError
 from opx.edges.client import RemoteClient
 from opx.edges.failures import ErrorResponse, UnknownKnowledgeBaseError, UnknownRouteError, attempt
 from opx.edges.http import RETRY_AFTER_SECONDS, RouteRequest, performed, read_parts, reply
-from opx.edges.serving.tokens import administers
-from opx.edges.serving.workers import QUESTIONS, AnswerProcesses
 from opx.errors import ForbiddenError
 from opx.operations import load
 from opx.operations.context import Caller, Context, Progress, unwatched
@@ -24,6 +22,8 @@ from opx.operations.registry import DEFAULT_KNOWLEDGE_BASE, Operation
 from opx.operations.system import System
 from opx.runtime.deadlines import deadline
 from opx.runtime.metrics import Metric, Report
+from opx_serve.tokens import administers
+from opx_serve.workers import QUESTIONS, AnswerProcesses
 
 ANSWER_SECONDS = 55.0
 """Time for one request: proxies and clients wait for a minute."""

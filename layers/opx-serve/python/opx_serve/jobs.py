@@ -24,8 +24,8 @@ import anyio
 from opx.domain.ids import iso_time
 from opx.domain.record import Json
 from opx.edges.http import reply
-from opx.edges.serving.routes import JOB_SECONDS, Answers, Raw
 from opx.operations.context import Caller
+from opx_serve.routes import JOB_SECONDS, Answers, Raw
 
 PREFIX = "/jobs"
 PREFERENCE = "respond-async"
