@@ -11,7 +11,7 @@ from opx.operations.system import System
 from opx.runtime.functions import function_settings, observed
 from opx.runtime.metrics import Report
 from opx.system import bootstrap
-from opx.telemetry.baselines.definitions import DAYS
+from opx_telemetry.baselines.definitions import DAYS
 
 
 def start() -> System:

@@ -15,8 +15,8 @@ from opx.errors import StoreUnavailableError
 from opx.ports.telemetry import FoundTraces, LogQuery, MetricId, TraceSummary
 from opx.settings import Settings
 from opx.system import bootstrap
-from opx.telemetry.logs import LogQuestion, LogSearch
-from opx.telemetry.rules import TelemetryRules
+from opx_telemetry.logs import LogQuestion, LogSearch
+from opx_telemetry.rules import TelemetryRules
 from opx_aws.clients import client
 from opx_aws.telemetry import CloudWatchLogs, CloudWatchSeries, XRayTraces, filter_expression
 

@@ -22,7 +22,7 @@ from opx.operations import load
 from opx.operations.context import Caller, Context
 from opx.operations.grants import ToolGrants, read_grants
 from opx.operations.registry import OPERATIONS
-from opx.operations.telemetry import GetBaseline, get_baseline
+from opx_telemetry.operations import GetBaseline, get_baseline
 from opx.ports.telemetry import LogQuery
 from opx.runtime.knowledge_file import Installation
 from opx.settings import Settings

@@ -12,10 +12,10 @@ import pytest
 from opx.domain.requests import RequestError, read_request
 from opx.domain.scopes import Identity
 from opx.errors import InvalidInputError
-from opx.operations import telemetry as baselines
+from opx_telemetry import operations as baselines
 from opx.operations.context import Caller, Context
 from opx.operations.system import System
-from opx.operations.telemetry import (
+from opx_telemetry.operations import (
     AddValues,
     GetBaselineStats,
     ListBaselineSeries,

@@ -13,7 +13,7 @@ from opx.domain.record import replace
 from opx.domain.scopes import Identity, Reader, reader_of
 from opx.errors import InvalidInputError, StoreUnavailableError, TelemetryUnavailableError
 from opx.operations.context import Caller, Context
-from opx.operations.telemetry import (
+from opx_telemetry.operations import (
     NOT_HERE,
     AnalyzeTraces,
     CorrelateMetrics,
@@ -24,7 +24,7 @@ from opx.operations.telemetry import (
     get_baseline,
     query_logs,
 )
-from opx.operations.telemetry_answers import (
+from opx_telemetry.answers import (
     NOTHING_FITS,
     PARTIAL,
     WRITTEN_BY_PROGRAMS,
@@ -34,9 +34,9 @@ from opx.operations.telemetry_answers import (
     TracesAnswer,
 )
 from opx.ports.telemetry import LogShow, Trace
-from opx.telemetry.logs import LogAnswer
-from opx.telemetry.metrics import LagFit, MetricAnswer, MetricQuestion, Related
-from opx.telemetry.traces import TraceAnswer, parts_of
+from opx_telemetry.logs import LogAnswer
+from opx_telemetry.metrics import LagFit, MetricAnswer, MetricQuestion, Related
+from opx_telemetry.traces import TraceAnswer, parts_of
 from tests.support.telemetry_support import GROUP, RULES, fake_stores
 
 NOW = 1_750_000_000.0

@@ -22,7 +22,7 @@ from opx.ports.telemetry import MetricQuery, NodeValues
 from opx.runtime.functions import FunctionFailedError
 from opx.runtime.metrics import Metric
 from opx.settings import Settings
-from opx.telemetry.baselines.definitions import MetricDefinition, RollUp, declared_metrics
+from opx_telemetry.baselines.definitions import MetricDefinition, RollUp, declared_metrics
 from tests.support.api_requests import a_token, call, refusal
 from tests.support.cli_support import Opx, word_services
 from tests.support.fakes import FakeContext, Measured, function_logs
@@ -133,7 +133,7 @@ class TestApi:
             assert call(retrieve, "list_baseline_series", caller=other)[1] == {"series": []}
 
     def test_series_come_in_pages(self, services: System, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("opx.operations.telemetry.SERIES_A_PAGE", 2)
+        monkeypatch.setattr("opx_telemetry.operations.SERIES_A_PAGE", 2)
         services.telemetry.baselines.add([{"node": f"n{n}", "metric": "cpu", "value": 1} for n in range(5)])
         retrieve = make_retrieve(lambda: services)
         seen, after = [], ""
@@ -346,7 +346,7 @@ class TestRollUp:
     def test_the_function_rolls_up_what_the_file_declares(
         self, services: System, readings: Readings, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("opx.telemetry.baselines.definitions.declared_metrics", lambda path: (CPU,))
+        monkeypatch.setattr("opx_telemetry.baselines.definitions.declared_metrics", lambda path: (CPU,))
         services.telemetry.metric_reader = readings
         handler = make_roll_up(lambda: services)
         assert handler({"days": 1}, FakeContext()) == {"values": 864, "nodes": 3, "refused": 0, "failed": ()}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from opx.errors import InvalidInputError
 from opx.ports.telemetry import LogQuery
-from opx.telemetry.logs import Words, read_words
+from opx_telemetry.logs import Words, read_words
 from opx_aws.telemetry import insights_query
 
 ATTACKS = [

@@ -13,7 +13,7 @@ from opx.edges.cli.main import Launch, cli
 from opx.operations.system import System
 from opx.settings import Settings
 from opx.system import bootstrap, connect
-from opx.telemetry.rules import read_telemetry
+from opx_telemetry.rules import read_telemetry
 from tests.support.telemetry_support import GROUP, RULES, fake_stores
 
 

@@ -23,7 +23,7 @@ from opx.ports.tables import DELIVERIES, SOURCES
 from opx.runtime.knowledge_file import Installation
 from opx.runtime.machine import path_here
 from opx.runtime.metrics import Report, unreported
-from opx.telemetry.capability import Telemetry
+from opx_telemetry.capability import Telemetry
 
 if TYPE_CHECKING:
     from opx.connectors.control import ConnectedSource, SourceControl, SourceSystem

@@ -104,7 +104,7 @@ class Knowledge:
 
     def get_baseline(self, node: str, metric: str, time_window: str = "7d") -> BaselineStats:
         """Returns the usual values of a metric of a node; a count of 0 means that there are no values."""
-        from opx.operations.telemetry import GetBaselineStats, get_baseline_stats
+        from opx_telemetry.operations import GetBaselineStats, get_baseline_stats
 
         request = GetBaselineStats(node=node, metric=metric, time_window=time_window)
         return self.call(get_baseline_stats, request).baseline

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from opx.retrieval.query_language import ParsedQuery
     from opx.retrieval.web.service import InternetSearch
     from opx.runtime.speed_limit import SpeedLimit
-    from opx.telemetry.capability import Telemetry
+    from opx_telemetry.capability import Telemetry
 
 
 class Overrides(TypedDict, total=False):
@@ -282,7 +282,7 @@ class System:
 
     @cached_property
     def telemetry(self) -> Telemetry:
-        from opx.telemetry.capability import Telemetry
+        from opx_telemetry.capability import Telemetry
 
         return Telemetry(self.installation, self.tables, self.ports.telemetry_stores, self.ports.metric_reader)
 

@@ -19,7 +19,7 @@ from opx.errors import DamagedRowError, InvalidInputError
 from opx.ports.sources import StreamSubscriptions
 from opx.ports.tables import Table
 from opx.runtime.knowledge_file import read_section
-from opx.telemetry.baselines.readings import FIELDS as VALUE_FIELDS
+from opx_telemetry.baselines.readings import FIELDS as VALUE_FIELDS
 
 log = logging.getLogger(__name__)
 

@@ -32,10 +32,10 @@ from opx.ingestion.given_documents import Content
 from opx.ingestion.object_names import object_name
 from opx.ports import Clock
 from opx.runtime.metrics import Metric, Report
-from opx.telemetry.baselines.readings import FIELDS, Reading, is_record, reading_of
+from opx_telemetry.baselines.readings import FIELDS, Reading, is_record, reading_of
 
 if TYPE_CHECKING:
-    from opx.telemetry.baselines.store import BaselineStore
+    from opx_telemetry.baselines.store import BaselineStore
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from opx.domain.requests import read_request
 from opx.edges.calling import OperationClient
 from opx.edges.cli.output import plural
 from opx.operations.learning import CaptureEntry, ProcessCheckpoint, capture_entry, process_checkpoint
-from opx.operations.telemetry import AddValues, add_values
+from opx_telemetry.operations import AddValues, add_values
 from opx.runtime.knowledge_file import corpus_path
 
 FOLDERS = ("documents", "inventory", "changes", "alert-rules")

@@ -44,10 +44,10 @@ from opx.records.audit import SCOPES as AUDIT_SCOPES
 from opx.records.audit import record_in
 from opx.records.gaps.log import DROPPED, SCOPES
 from opx.records.gaps.model import from_item, status_key
-from opx.telemetry.baselines.items import SCOPES as BASELINE_SCOPES
-from opx.telemetry.baselines.items import Series, part_from, record_key, recorded_partition, series_partition
-from opx.telemetry.baselines.readings import TimeWindow
-from opx.telemetry.baselines.summary import Summary
+from opx_telemetry.baselines.items import SCOPES as BASELINE_SCOPES
+from opx_telemetry.baselines.items import Series, part_from, record_key, recorded_partition, series_partition
+from opx_telemetry.baselines.readings import TimeWindow
+from opx_telemetry.baselines.summary import Summary
 
 LEARNED_KINDS: dict[str, tuple[RowKind, ...]] = {}
 """Kinds of rows by the name of their table."""

@@ -20,7 +20,7 @@ from opx.records.audit import SCOPES as AUDIT_SCOPES
 from opx.records.gaps.log import DROPPED
 from opx.records.gaps.log import SCOPES as GAP_SCOPES
 from opx.runtime.threads import Each
-from opx.telemetry.baselines.items import SCOPES as BASELINE_SCOPES
+from opx_telemetry.baselines.items import SCOPES as BASELINE_SCOPES
 
 MAX_WORDS = 5
 _WORD = re.compile(r"[^\W\d_]{6,30}")

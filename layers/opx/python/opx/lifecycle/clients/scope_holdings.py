@@ -42,8 +42,8 @@ from opx.records.audit import SCOPES as AUDIT_SCOPES
 from opx.records.dismissals import dismissed_partition
 from opx.records.gaps.log import DROPPED
 from opx.records.gaps.log import SCOPES as GAP_SCOPES
-from opx.telemetry.baselines.items import SCOPES as BASELINE_SCOPES
-from opx.telemetry.baselines.items import recorded_partition, series_partition
+from opx_telemetry.baselines.items import SCOPES as BASELINE_SCOPES
+from opx_telemetry.baselines.items import recorded_partition, series_partition
 
 _NAMES = {AUDIT: "audit records"}
 

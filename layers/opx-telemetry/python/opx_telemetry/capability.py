@@ -13,12 +13,12 @@ from opx.ports.tables import BASELINES
 from opx.ports.telemetry import MetricReader, TelemetryStores
 from opx.runtime.knowledge_file import Installation
 from opx.runtime.metrics import Report, unreported
-from opx.telemetry.rules import read_telemetry
+from opx_telemetry.rules import read_telemetry
 
 if TYPE_CHECKING:
-    from opx.telemetry.baselines.definitions import RollUp
-    from opx.telemetry.baselines.store import BaselineStore
-    from opx.telemetry.rules import TelemetryRules
+    from opx_telemetry.baselines.definitions import RollUp
+    from opx_telemetry.baselines.store import BaselineStore
+    from opx_telemetry.rules import TelemetryRules
 
 
 @dataclass(eq=False)
@@ -47,7 +47,7 @@ class Telemetry:
     @cached_property
     def baselines(self) -> BaselineStore:
         """Baselines of metrics of nodes."""
-        from opx.telemetry.baselines.store import BaselineStore
+        from opx_telemetry.baselines.store import BaselineStore
 
         return BaselineStore(
             self.tables.table(BASELINES),
@@ -58,7 +58,7 @@ class Telemetry:
 
     def roll_up(self, report: Report = unreported) -> RollUp:
         """Returns the roll-up into baselines. Raises `KnowledgeConfigError`, and `InvalidInputError` without a reader."""
-        from opx.telemetry.baselines.definitions import RollUp, declared_metrics
+        from opx_telemetry.baselines.definitions import RollUp, declared_metrics
 
         if self.metric_reader is None:
             raise InvalidInputError("metrics are rolled up by a system on AWS (OPX_BACKEND=aws), from CloudWatch")

@@ -22,7 +22,7 @@ from opx.domain.scopes import Reader, Scope
 from opx.errors import ConditionFailedError, InvalidInputError, StoreUnavailableError
 from opx.ports import Clock, Item, KeyRange, Table
 from opx.ports.tables import readable
-from opx.telemetry.baselines.items import (
+from opx_telemetry.baselines.items import (
     MAX_SERIES,
     DayPart,
     RecordStore,
@@ -32,8 +32,8 @@ from opx.telemetry.baselines.items import (
     empty_part,
     part_from,
 )
-from opx.telemetry.baselines.readings import DAY, HOUR, Reading, TimeWindow, checked_reading, names_of, reading_of
-from opx.telemetry.baselines.summary import MAX_BUCKETS, Summary
+from opx_telemetry.baselines.readings import DAY, HOUR, Reading, TimeWindow, checked_reading, names_of, reading_of
+from opx_telemetry.baselines.summary import MAX_BUCKETS, Summary
 
 MAX_READINGS = 10_000
 """Values of one call."""

@@ -20,7 +20,7 @@ from opx.errors import InvalidInputError, StoreUnavailableError, TelemetryUnavai
 from opx.operations.context import Context
 from opx.operations.paging import After, Next, fitting, read_token, token
 from opx.operations.registry import OPERATIONS, Function, agent_tool, operation
-from opx.operations.telemetry_answers import BaselineAnswer, LogsAnswer, MetricsAnswer, TracesAnswer
+from opx_telemetry.answers import BaselineAnswer, LogsAnswer, MetricsAnswer, TracesAnswer
 from opx.ports.telemetry import LogShow, TelemetryStores
 
 NOT_HERE = "no telemetry is available: this system isn't on AWS (OPX_BACKEND=aws)"
@@ -57,7 +57,7 @@ def query_logs(context: Context, request: QueryLogs) -> LogsAnswer:
 
     Raises `InvalidInputError` for a log group that may not be searched, and `TelemetryUnavailableError`.
     """
-    from opx.telemetry.logs import LogQuestion, LogSearch
+    from opx_telemetry.logs import LogQuestion, LogSearch
 
     system = context.system
     search = LogSearch(_stores(context).logs, system.telemetry.rules, clock=system.clock, sleep=time.sleep)
@@ -95,7 +95,7 @@ def correlate_metrics(context: Context, request: CorrelateMetrics) -> MetricsAns
 
     Raises `InvalidInputError` for metrics that may not be compared, and `TelemetryUnavailableError`.
     """
-    from opx.telemetry.metrics import MetricComparison, MetricQuestion
+    from opx_telemetry.metrics import MetricComparison, MetricQuestion
 
     system = context.system
     comparison = MetricComparison(_stores(context).metrics, system.telemetry.rules, clock=system.clock)
@@ -122,7 +122,7 @@ def analyze_traces(context: Context, request: AnalyzeTraces) -> TracesAnswer:
 
     Raises `InvalidInputError` for a service that may not be read, and `TelemetryUnavailableError`.
     """
-    from opx.telemetry.traces import TraceAnalysis
+    from opx_telemetry.traces import TraceAnalysis
 
     system = context.system
     analysis = TraceAnalysis(_stores(context).traces, system.telemetry.rules, clock=system.clock)

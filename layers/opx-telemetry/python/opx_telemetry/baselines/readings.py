@@ -16,7 +16,7 @@ from opx.domain.baselines import BASELINES_CATEGORY
 from opx.domain.ids import iso_time, normalise, stable_hash
 from opx.domain.record import replace
 from opx.errors import InvalidInputError
-from opx.telemetry.baselines.summary import LARGEST
+from opx_telemetry.baselines.summary import LARGEST
 
 MAX_NAME = 200
 MAX_UNIT = 40

@@ -14,7 +14,7 @@ from opx.errors import InvalidInputError, StoreUnavailableError
 from opx.hygiene.secrets import mask
 from opx.ports import Clock
 from opx.ports.telemetry import LogProgress, LogQuery, LogShow, LogStore
-from opx.telemetry.rules import TelemetryRules
+from opx_telemetry.rules import TelemetryRules
 
 log = logging.getLogger(__name__)
 

@@ -21,9 +21,9 @@ from opx.operations.paging import Notes, Paragraphs, left_out, noted
 from opx.ports.telemetry import LogShow
 
 if TYPE_CHECKING:
-    from opx.telemetry.logs import LogAnswer
-    from opx.telemetry.metrics import MetricAnswer, Related
-    from opx.telemetry.traces import TimedPart, TraceAnswer
+    from opx_telemetry.logs import LogAnswer
+    from opx_telemetry.metrics import MetricAnswer, Related
+    from opx_telemetry.traces import TimedPart, TraceAnswer
 
 PARTIAL = "Partial answer: not everything was searched."
 WRITTEN_BY_PROGRAMS = (
