@@ -15,10 +15,10 @@ from opx.errors import StoreUnavailableError
 from opx.ports.telemetry import FoundTraces, LogQuery, MetricId, TraceSummary
 from opx.settings import Settings
 from opx.system import bootstrap
-from opx_telemetry.logs import LogQuestion, LogSearch
-from opx_telemetry.rules import TelemetryRules
 from opx_aws.clients import client
 from opx_aws.telemetry import CloudWatchLogs, CloudWatchSeries, XRayTraces, filter_expression
+from opx_telemetry.logs import LogQuestion, LogSearch
+from opx_telemetry.rules import TelemetryRules
 
 NOW = 1_795_000_000
 GROUP = "/ecs/shop"

@@ -22,10 +22,10 @@ from opx.operations import load
 from opx.operations.context import Caller, Context
 from opx.operations.grants import ToolGrants, read_grants
 from opx.operations.registry import OPERATIONS
-from opx_telemetry.operations import GetBaseline, get_baseline
 from opx.ports.telemetry import LogQuery
 from opx.runtime.knowledge_file import Installation
 from opx.settings import Settings
+from opx_telemetry.operations import GetBaseline, get_baseline
 from tests.support.agent_calls import a_function_event, an_api_event, body_of, reply_schema, state_of, text_of
 from tests.support.fakes import FakeContext, function_logs
 from tests.support.telemetry_support import GROUP, RULES, fake_stores

@@ -12,9 +12,11 @@ import pytest
 from opx.domain.requests import RequestError, read_request
 from opx.domain.scopes import Identity
 from opx.errors import InvalidInputError
-from opx_telemetry import operations as baselines
 from opx.operations.context import Caller, Context
 from opx.operations.system import System
+from opx.settings import Settings
+from opx.system import bootstrap
+from opx_telemetry import operations as baselines
 from opx_telemetry.operations import (
     AddValues,
     GetBaselineStats,
@@ -23,8 +25,6 @@ from opx_telemetry.operations import (
     get_baseline_stats,
     list_baseline_series,
 )
-from opx.settings import Settings
-from opx.system import bootstrap
 
 NOW = 1_750_000_000.0
 

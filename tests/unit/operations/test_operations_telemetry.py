@@ -13,6 +13,18 @@ from opx.domain.record import replace
 from opx.domain.scopes import Identity, Reader, reader_of
 from opx.errors import InvalidInputError, StoreUnavailableError, TelemetryUnavailableError
 from opx.operations.context import Caller, Context
+from opx.ports.telemetry import LogShow, Trace
+from opx_telemetry.answers import (
+    NOTHING_FITS,
+    PARTIAL,
+    WRITTEN_BY_PROGRAMS,
+    BaselineAnswer,
+    LogsAnswer,
+    MetricsAnswer,
+    TracesAnswer,
+)
+from opx_telemetry.logs import LogAnswer
+from opx_telemetry.metrics import LagFit, MetricAnswer, MetricQuestion, Related
 from opx_telemetry.operations import (
     NOT_HERE,
     AnalyzeTraces,
@@ -24,18 +36,6 @@ from opx_telemetry.operations import (
     get_baseline,
     query_logs,
 )
-from opx_telemetry.answers import (
-    NOTHING_FITS,
-    PARTIAL,
-    WRITTEN_BY_PROGRAMS,
-    BaselineAnswer,
-    LogsAnswer,
-    MetricsAnswer,
-    TracesAnswer,
-)
-from opx.ports.telemetry import LogShow, Trace
-from opx_telemetry.logs import LogAnswer
-from opx_telemetry.metrics import LagFit, MetricAnswer, MetricQuestion, Related
 from opx_telemetry.traces import TraceAnswer, parts_of
 from tests.support.telemetry_support import GROUP, RULES, fake_stores
 

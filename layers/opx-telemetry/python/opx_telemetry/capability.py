@@ -16,9 +16,21 @@ from opx.runtime.metrics import Report, unreported
 from opx_telemetry.rules import read_telemetry
 
 if TYPE_CHECKING:
+    from opx.operations.system import System
     from opx_telemetry.baselines.definitions import RollUp
     from opx_telemetry.baselines.store import BaselineStore
     from opx_telemetry.rules import TelemetryRules
+
+
+def telemetry(system: System) -> Telemetry:
+    """Telemetry of a system; `system.part` keeps it."""
+    ports = system.ports
+    return Telemetry(system.installation, system.tables, ports.telemetry_stores, ports.metric_reader)
+
+
+def baselines(system: System) -> BaselineStore:
+    """The baselines that the core adds values and records to."""
+    return system.part(telemetry).baselines
 
 
 @dataclass(eq=False)

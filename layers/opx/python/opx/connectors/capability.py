@@ -17,13 +17,13 @@ from opx.domain.sources import SourceDeclaration
 from opx.errors import InvalidInputError, SourceBusyError
 from opx.ingestion.manager import IngestionManager
 from opx.ports import Storage, Tables, WorkQueue
+from opx.ports.baselines import Baselines
 from opx.ports.queues import Functions
 from opx.ports.sources import OpenWeb, Secrets
 from opx.ports.tables import DELIVERIES, SOURCES
 from opx.runtime.knowledge_file import Installation
 from opx.runtime.machine import path_here
 from opx.runtime.metrics import Report, unreported
-from opx_telemetry.capability import Telemetry
 
 if TYPE_CHECKING:
     from opx.connectors.control import ConnectedSource, SourceControl, SourceSystem
@@ -55,7 +55,7 @@ class Connectors:
     work: WorkQueue
     _: KW_ONLY
     secrets: Callable[[], Secrets]
-    telemetry: Telemetry
+    baselines: Callable[[], Baselines]
     manager: Callable[[], IngestionManager]
     functions: Functions
     feeds: NewFeeds
@@ -194,7 +194,7 @@ class Connectors:
         """Adds the values of a stream to baselines."""
         from opx.connectors.streams.taking import BaselineTaker
 
-        return BaselineTaker(stream, self.telemetry.baselines, self.manager(), self.installation.clock)
+        return BaselineTaker(stream, self.baselines, self.manager())
 
     # -- schedules
 

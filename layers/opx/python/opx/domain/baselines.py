@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated
@@ -12,6 +13,8 @@ from opx.errors import InvalidInputError
 
 BASELINES_CATEGORY = "operations/baselines"
 """The category whose records are numbers to compare with: they are added up, not searched."""
+
+VALUE_FIELDS = ("node", "metric", "value", "at", "unit")
 
 MIN_VALUES = 30
 """With fewer, a percentile is decided by a value or two."""
@@ -108,15 +111,6 @@ class BaselineStats(Distribution, frozen=True, kw_only=True):
         return found
 
 
-class SeriesView(Record, frozen=True):
-    """A metric of a node with at least one value. `last_seen` is the day (UTC) of the newest."""
-
-    node: str
-    metric: str
-    unit: str
-    last_seen: str
-
-
 class RefusedValue(Record, frozen=True):
     """A value that can't be added: its index in the batch, and the reason."""
 
@@ -130,6 +124,11 @@ class AddedValues(Record, frozen=True):
     added: int = 0
     repeated: Annotated[int, about("Values that had been counted before.")] = 0
     refused: tuple[RefusedValue, ...] = ()
+
+
+def is_record(given: object) -> bool:
+    """True if this is meant to be a computed baseline rather than a value."""
+    return isinstance(given, Mapping) and "value" not in given and bool({"mean", "samples", "time_window"} & set(given))
 
 
 def _with(verdict: Verdict, compared: str) -> Verdict:

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from opx.connectors.streams.patterns import checked_pattern
-from opx.domain.baselines import BASELINES_CATEGORY
+from opx.domain.baselines import BASELINES_CATEGORY, VALUE_FIELDS
 from opx.domain.ids import stable_hash
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.sources import BROKERS, QUEUE_OR_STREAM, REDIS, StreamDefinition, StreamKind
@@ -19,7 +19,6 @@ from opx.errors import DamagedRowError, InvalidInputError
 from opx.ports.sources import StreamSubscriptions
 from opx.ports.tables import Table
 from opx.runtime.knowledge_file import read_section
-from opx_telemetry.baselines.readings import FIELDS as VALUE_FIELDS
 
 log = logging.getLogger(__name__)
 

@@ -43,6 +43,10 @@ _OTHER_NAMES = {
 """Commands that people may mean by names of other tools."""
 
 
+_DISTRIBUTIONS = {"baseline": "opx-telemetry", "ops": "opx-telemetry"}
+"""Distributions of commands that are not part of this one."""
+
+
 def sections(summaries: Mapping[str, str]) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """Sections with the names and summaries of their commands; commands of no section are in the last one."""
     named = {title: names.split() for title, names in SECTIONS.items()}
@@ -55,6 +59,8 @@ def sections(summaries: Mapping[str, str]) -> Iterator[tuple[str, list[tuple[str
 
 def unknown_command(name: str, known: Sequence[str]) -> str:
     """The error for a command that doesn't exist, with those that may be meant."""
+    if name in _DISTRIBUTIONS:
+        return f"the command {name} is not installed: pip install {_DISTRIBUTIONS[name]}"
     other = _OTHER_NAMES.get(name.casefold())
     close = [other] if other else get_close_matches(name.casefold(), known, n=2, cutoff=0.7)
     meant = " or ".join(f"`opx {one}`" for one in close)

@@ -81,11 +81,9 @@ _COMMANDS = {
     "project": ("tenants", "Group a client's projects to share knowledge."),
     "source": ("sources", "Manage sources of documents: add, list, pull, check."),
     "stream": ("sources", "Manage streams whose records become documents."),
-    "baseline": ("telemetry", "Add values of metrics, show their baselines, judge a value."),
     "graph": ("graph", "Query things and their relations, with evidence."),
     "learn": ("learn", "Capture, verify and query learned knowledge."),
     "outcome": ("feedback", "Record whether a found document helped."),
-    "ops": ("telemetry", "Query logs, metrics and traces, as agents do."),
     "secret": ("webhooks", "Manage credentials of sources on this machine."),
     "mcp": ("serving", "Serve the tools to agents over the Model Context Protocol."),
     "serve": ("serving", "Serve REST, agents' tools and webhooks over HTTP."),
@@ -150,7 +148,7 @@ class LazyGroup(click.Group):
         try:
             return super().resolve_command(ctx, [*rest, "--help"] if first == "help" else args)
         except click.exceptions.NoSuchCommand as exc:
-            raise CommandFailed(unknown_command(exc.command_name, [*_COMMANDS])) from exc
+            raise CommandFailed(unknown_command(exc.command_name, [*_summaries()])) from exc
 
     def invoke(self, ctx: click.Context) -> object:
         try:
