@@ -23,6 +23,7 @@ from opx_telemetry.answers import (
     MetricsAnswer,
     TracesAnswer,
 )
+from opx_telemetry.capability import baselines, telemetry
 from opx_telemetry.logs import LogAnswer
 from opx_telemetry.metrics import LagFit, MetricAnswer, MetricQuestion, Related
 from opx_telemetry.operations import (
@@ -55,9 +56,11 @@ class FakeBaselines:
 
 @pytest.fixture
 def system() -> Any:
+    fakes = SimpleNamespace(stores=fake_stores(), rules=RULES, baselines=FakeBaselines())
     return SimpleNamespace(
         clock=lambda: NOW,
-        telemetry=SimpleNamespace(stores=fake_stores(), rules=RULES, baselines=FakeBaselines()),
+        telemetry=fakes,
+        part={telemetry: fakes, baselines: fakes.baselines}.__getitem__,
         corpus=SimpleNamespace(projects=SimpleNamespace(reader=reader_of)),
     )
 
