@@ -106,7 +106,7 @@ class Knowledge:
         """Returns the usual values of a metric of a node; a count of 0 means that there are no values."""
         get = of_route("GET /baselines")
         if get is None:
-            raise MissingDistributionError("baselines", "opx-telemetry")
+            raise MissingDistributionError("telemetry", "opx-telemetry")
         found: BaselineStats = self.call(
             get.run, get.request(node=node, metric=metric, time_window=time_window)
         ).baseline

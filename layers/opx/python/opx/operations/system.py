@@ -452,7 +452,7 @@ class System:
         """Raises `MissingDistributionError` without the distribution that keeps baselines."""
         found: Baselines | None = self.optional_part("baselines")
         if found is None:
-            raise MissingDistributionError("baselines", "opx-telemetry")
+            raise MissingDistributionError("telemetry", "opx-telemetry")
         return found
 
     @cached_property

@@ -49,7 +49,7 @@ def _add_values(client: OperationClient) -> str:
     """Adds values of baselines where they are installed. Returns a phrase that counts them."""
     add = of_route("POST /baselines")
     if add is None:
-        return "baselines are not installed: pip install opx-telemetry"
+        return "no values of baselines added: pip install opx-telemetry"
     added = client.call(add.run, add.request(values=_values(), batch_id=BATCH)).added
     return f"{plural(added, 'value')} of baselines added"
 
