@@ -20,7 +20,7 @@ RECORD = {"node": "web-01", "metric": "cpu", "time_window": "7d", "mean": 1.5, "
 with Knowledge.open(sys.argv[1]) as kb:
     for work in (
         lambda: kb.get_baseline("web-01", "cpu"),
-        lambda: kb.ingest_document("operations", "baselines", RECORD),
+        lambda: kb.ingest_document("internal", "operations/baselines", RECORD),
         lambda: kb.context.system.connectors.taker_of_values(None).take_all([]),
         lambda: print(_add_values(kb._client)),
     ):
