@@ -1,4 +1,4 @@
-"""The wheel as people install it: built, installed into an empty environment, and used in a folder of its own."""
+"""The wheels as people install them: built, installed into an empty environment, and used in a folder of its own."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 import opx
-from infra.constructs.layer_contents import ROOT
+from infra.constructs.layer_contents import LAYERS, ROOT
 
 pytestmark = [pytest.mark.packaging, pytest.mark.enable_socket, pytest.mark.timeout(600)]
 
@@ -33,20 +33,21 @@ def uv(*arguments: str) -> None:
 
 @pytest.fixture(scope="module")
 def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Wheel and sdist; the wheel is built from the sdist."""
+    """Wheel and sdist; the wheel is built from the sdist. And wheels of the distributions that it depends on."""
     folder = tmp_path_factory.mktemp("dist")
+    uv("build", "--quiet", "--wheel", "--out-dir", str(folder), str(LAYERS / "opx-telemetry"))
     uv("build", "--quiet", "--out-dir", str(folder), str(ROOT))
     return folder
 
 
 @pytest.fixture(scope="module")
 def wheel(dist: Path) -> Path:
-    (found,) = dist.glob("*.whl")
+    (found,) = dist.glob("opx_knowledge-*.whl")
     return found
 
 
 class Environment:
-    """A Python environment with nothing but the wheel, used from an empty folder without the variables of this process."""
+    """A Python environment with nothing but the wheels, used from an empty folder without the variables of this process."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -86,7 +87,7 @@ class Environment:
 @pytest.fixture(scope="module")
 def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
     made = Environment(tmp_path_factory.mktemp("user"))
-    made.install(str(wheel))
+    made.install("--find-links", str(wheel.parent), str(wheel))
     return made
 
 
@@ -130,7 +131,8 @@ def test_a_missing_extra_is_named(environment: Environment) -> None:
 
 @pytest.mark.usefixtures("demo")
 def test_it_runs_without_being_installed(wheel: Path, environment: Environment) -> None:
-    run = f"tool run --quiet --from {wheel} opx --home {environment.work / '.opx'} search kafka disk full"
+    tool = f"tool run --quiet --find-links {wheel.parent} --from {wheel}"
+    run = f"{tool} opx --home {environment.work / '.opx'} search kafka disk full"
     done = subprocess.run([str(UV), *run.split()], capture_output=True, text=True, timeout=300, check=False)
     assert (done.returncode, "Kafka" in done.stdout) == (0, True), done.stderr
 
@@ -139,7 +141,7 @@ def test_it_runs_without_being_installed(wheel: Path, environment: Environment) 
 def served(wheel: Path, environment: Environment, demo: str, tmp_path_factory: pytest.TempPathFactory) -> Environment:
     assert "Done in" in demo
     made = Environment(tmp_path_factory.mktemp("server"))
-    made.install(f"{wheel}[serve]")
+    made.install("--find-links", str(wheel.parent), f"{wheel}[serve]")
     shutil.copytree(environment.work / ".opx", made.work / ".opx")
     return made
 

@@ -13,7 +13,7 @@ from opx.domain.record import replace
 from opx.domain.scopes import Identity, Reader, reader_of
 from opx.errors import InvalidInputError, StoreUnavailableError, TelemetryUnavailableError
 from opx.operations.context import Caller, Context
-from opx.ports.telemetry import LogShow, Trace
+from opx.ports.telemetry import Trace
 from opx_telemetry.answers import (
     NOTHING_FITS,
     PARTIAL,
@@ -37,6 +37,7 @@ from opx_telemetry.operations import (
     get_baseline,
     query_logs,
 )
+from opx_telemetry.rules import LogShow
 from opx_telemetry.traces import TraceAnswer, parts_of
 from tests.support.telemetry_support import GROUP, RULES, fake_stores
 

@@ -18,7 +18,7 @@ from opx.domain.ids import iso_time
 from opx.domain.record import Record, about, derive, like, replace
 from opx.hygiene.untrusted import boundary, framed, one_line
 from opx.operations.paging import Notes, Paragraphs, left_out, noted
-from opx.ports.telemetry import LogShow
+from opx_telemetry.rules import LogShow
 
 if TYPE_CHECKING:
     from opx_telemetry.logs import LogAnswer

@@ -20,10 +20,11 @@ from opx.errors import InvalidInputError, StoreUnavailableError, TelemetryUnavai
 from opx.operations.context import Context
 from opx.operations.paging import After, Next, fitting, read_token, token
 from opx.operations.registry import OPERATIONS, Function, agent_tool, operation
-from opx.ports.telemetry import LogShow, TelemetryStores
+from opx.ports.telemetry import TelemetryStores
 from opx_telemetry.answers import BaselineAnswer, LogsAnswer, MetricsAnswer, TracesAnswer
 from opx_telemetry.baselines.store import SeriesView
 from opx_telemetry.capability import baselines, telemetry
+from opx_telemetry.rules import LogShow
 
 NOT_HERE = "no telemetry is available: this system isn't on AWS (OPX_BACKEND=aws)"
 DAY_MINUTES = 1440

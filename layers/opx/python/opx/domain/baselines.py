@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated
@@ -124,11 +123,6 @@ class AddedValues(Record, frozen=True):
     added: int = 0
     repeated: Annotated[int, about("Values that had been counted before.")] = 0
     refused: tuple[RefusedValue, ...] = ()
-
-
-def is_record(given: object) -> bool:
-    """True if this is meant to be a computed baseline rather than a value."""
-    return isinstance(given, Mapping) and "value" not in given and bool({"mean", "samples", "time_window"} & set(given))
 
 
 def _with(verdict: Verdict, compared: str) -> Verdict:

@@ -107,10 +107,8 @@ class Knowledge:
         get = of_route("GET /baselines")
         if get is None:
             raise MissingDistributionError("telemetry", "opx-telemetry")
-        found: BaselineStats = self.call(
-            get.run, get.request(node=node, metric=metric, time_window=time_window)
-        ).baseline
-        return found
+        request = get.request(node=node, metric=metric, time_window=time_window)
+        return cast("BaselineStats", self.call(get.run, request).baseline)
 
     def search_internet(self, query: str, max_results: int = 5) -> list[RetrievalResult]:
         """Returns results of the internet tier, live ones included where a search engine is configured."""

@@ -10,11 +10,9 @@ from opx.domain.scopes import Scope
 
 
 class Baselines(Protocol):
-    """Adds values, and baselines that were computed elsewhere, to those of a scope: without one, of the installation."""
+    """Adds to the baselines of a scope: without one, to those of the installation."""
 
-    def add(
-        self, readings: Sequence[Mapping[str, Any]], *, scope: Scope | None = None, marks: Sequence[str] = ()
-    ) -> AddedValues:
+    def add(self, readings: Sequence[Mapping[str, Any]], *, marks: Sequence[str]) -> AddedValues:
         """Adds values with the fields `VALUE_FIELDS`; those that can't be added are in the result with their reasons. A
         value that is repeated with the same one of `marks` counts once. Raises `StoreUnavailableError`."""
 

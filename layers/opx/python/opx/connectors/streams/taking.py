@@ -17,7 +17,7 @@ from itertools import chain
 from typing import Any, Protocol
 
 from opx.connectors.streams.patterns import matches
-from opx.domain.baselines import BASELINES_CATEGORY, VALUE_FIELDS, is_record
+from opx.domain.baselines import BASELINES_CATEGORY, VALUE_FIELDS
 from opx.domain.ids import shortened, stable_hash
 from opx.domain.provenance import Channel, ChannelKind
 from opx.domain.sources import ArrivalState, StreamDefinition
@@ -342,7 +342,7 @@ class BaselineTaker:
             if not wanted[-1]:
                 continue
             try:
-                if is_record(value):
+                if _is_record(value):
                     store.put_record(value)
                 else:
                     readings.append((record, self._reading(value)))
@@ -363,6 +363,11 @@ class BaselineTaker:
         log.warning("stream %s: a record can't be added to baselines; see `opx failed`", self._definition.name)
         text = (record.body or b"").decode("utf-8", "replace")
         self._aside.put_unread(record, json.dumps({"refused": reason, "record": text}).encode())
+
+
+def _is_record(given: object) -> bool:
+    """True if this is meant to be a computed baseline rather than a value."""
+    return isinstance(given, Mapping) and "value" not in given and bool({"mean", "samples", "time_window"} & set(given))
 
 
 def _fields(value: Mapping[str, Any], paths: Mapping[str, str]) -> dict[str, Any]:
