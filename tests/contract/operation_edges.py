@@ -47,12 +47,12 @@ from opx.operations.system import System
 from opx.runtime.metrics import unreported
 from opx.settings import Settings
 from opx.system import bootstrap, connect
-from opx.telemetry.rules import read_telemetry
 from opx_serve import mcp
 from opx_serve.application import application
 from opx_serve.composition import serve
 from opx_serve.routes import LocalBase
 from opx_serve.tokens import Callers
+from opx_telemetry.rules import read_telemetry
 from tests.doubles.api_gateway import DeployedSystem, UploadAddresses
 from tests.support.agent_calls import a_function_event, an_api_event, body_of, state_of
 from tests.support.agent_calls import text_of as reply_text

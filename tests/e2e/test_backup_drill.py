@@ -18,6 +18,7 @@ from opx.operations.system import System
 from opx.ports.tables import ALL_TABLES, KEYS, LIFECYCLE, SOURCES, USES
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_telemetry.capability import baselines
 from tests.aws.tables import create_table
 from tests.e2e.systems import SystemUnderTest, a_system
 from tests.support.captures import capture_failure_solution
@@ -52,7 +53,7 @@ def fill(services: System) -> None:
 def keep_beside(services: System) -> None:
     services.graph.aliases.register(Scope("acme"), "service:payments", "service:pay", by="ann")
     services.tables.table(USES).put({"scopeKey": Scope("acme").key, "documentKey": "heron", "day": "2026-03-31"})
-    services.telemetry.baselines.add([{"node": "web-1", "metric": "cpu", "value": 1.5}], scope=Scope("acme"))
+    services.part(baselines).add([{"node": "web-1", "metric": "cpu", "value": 1.5}], scope=Scope("acme"))
     identity = Identity("acme", "shop", "bob")
     fact = ("shop", "fixer", "deploy", "The gannet lags", "", ["Restart the gannet"], "kafka")
     capture_failure_solution(services.learning.capture(identity), *fact, success_verified=True)

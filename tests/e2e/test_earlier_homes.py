@@ -21,6 +21,7 @@ from opx.ingestion.events import Result
 from opx.operations.system import System
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_telemetry.capability import baselines
 from tests.support.fakes import WordsEmbedder
 
 EARLIER = Path(__file__).parent / "earlier" / "home-and-archive.tar.gz"
@@ -96,7 +97,7 @@ def test_records_are_there(system: System) -> None:
     assert [hold.reason for hold in system.lifecycle.holds.in_force()] == ["case 1"]
     assert system.corpus.projects.group_of("acme", "shop") == "shops"
     reader = system.corpus.projects.reader(Identity())
-    assert system.telemetry.baselines.get(reader, "web-01", "cpu", "7d").count == 20
+    assert system.part(baselines).get(reader, "web-01", "cpu", "7d").count == 20
     assert [gap.gap_id for gap in system.records.gaps.gaps("global")]
 
 

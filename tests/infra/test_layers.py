@@ -41,10 +41,13 @@ def test_the_library_has_its_modules_and_the_knowledge_file(tmp_path: Path) -> N
     assert (package / "data" / "knowledge.yaml").read_bytes() == layer_contents.KNOWLEDGE_FILE.read_bytes()
 
 
+INGESTING = ["aws", "bulk", "code", "connectors", "documents", "streams", "telemetry"]
+
+
 def test_a_layer_has_its_distributions_and_what_names_their_plugins(tmp_path: Path) -> None:
     for dependencies, expected in (
-        ("api", {"opx", "opx_aws"}),
-        ("ingest", {"opx", "opx_aws", "opx_code", "opx_connectors", "opx_documents", "opx_streams"}),
+        ("api", {"opx", "opx_aws", "opx_telemetry"}),
+        ("ingest", {"opx", *(f"opx_{name}" for name in INGESTING)}),
     ):
         copy_library(tmp_path / dependencies, dependencies)
         python = tmp_path / dependencies / "python"

@@ -72,11 +72,11 @@ FUNCTIONS = {
     "create_index": ("api", ("opx_aws.index_resource",)),
     "query_operations": (
         "api",
-        ("opx_aws.ports", "opx_aws.telemetry", "opx.telemetry.baselines.store"),
+        ("opx_aws.ports", "opx_aws.telemetry", "opx_telemetry.baselines.store"),
     ),
     "roll_up_baselines": (
         "api",
-        ("opx_aws.telemetry", "opx_aws.table", "opx.telemetry.baselines.definitions"),
+        ("opx_aws.telemetry", "opx_aws.table", "opx_telemetry.baselines.definitions"),
     ),
     "learn_from_work": (
         "api",

@@ -12,11 +12,10 @@ from pathlib import Path
 import pytest
 
 from infra.constructs.layer_contents import ROOT
-from tests.packaging.test_wheel import Environment, uv
+from tests.packaging.test_wheel import DISTRIBUTIONS, Environment, uv
 
 pytestmark = [pytest.mark.packaging, pytest.mark.enable_socket, pytest.mark.timeout(900)]
 
-DISTRIBUTIONS = (ROOT, *(found.parent for found in sorted(ROOT.glob("layers/opx-*/pyproject.toml"))))
 SHIFTS = [
     {"team": "payments", "person": "Ada", "start": "2026-11-30T08:00Z", "end": "2026-12-07T08:00Z"},
     {"team": "search", "person": "Grace", "start": "2026-11-30T08:00Z", "end": "2026-12-07T08:00Z"},
@@ -61,9 +60,9 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheels")
     copy = tmp_path_factory.mktemp("elsewhere") / "plugin"
     shutil.copytree(ROOT / "examples" / "plugin", copy, ignore=shutil.ignore_patterns("__pycache__"))
-    for project in (*DISTRIBUTIONS, copy):
+    for project in (ROOT, *DISTRIBUTIONS, copy):
         uv("build", "--quiet", "--wheel", "--out-dir", str(folder), str(project))
-    assert len(list(folder.glob("*.whl"))) == len(DISTRIBUTIONS) + 1
+    assert len(list(folder.glob("*.whl"))) == len(DISTRIBUTIONS) + 2
     return folder
 
 

@@ -23,6 +23,7 @@ from infra.constructs.layer_contents import LAYERS, ROOT
 pytestmark = [pytest.mark.packaging, pytest.mark.enable_socket, pytest.mark.timeout(600)]
 
 UV = Path(sys.executable).parent / "uv"
+DISTRIBUTIONS = [found.parent for found in sorted(LAYERS.glob("opx-*/pyproject.toml"))]
 LARGEST = 250 * 1000 * 1000
 """Bytes of the default set, installed."""
 
@@ -34,10 +35,11 @@ def uv(*arguments: str) -> None:
 
 @pytest.fixture(scope="module")
 def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Wheel and sdist; the wheel is built from the sdist. And the wheel of the distribution that it depends on."""
+    """Wheel and sdist; the wheel is built from the sdist. And the wheels of the distributions beside it."""
     folder = tmp_path_factory.mktemp("dist")
     uv("build", "--quiet", "--out-dir", str(folder), str(ROOT))
-    uv("build", "--quiet", "--wheel", "--out-dir", str(folder), str(LAYERS / "opx-serve"))
+    for project in DISTRIBUTIONS:
+        uv("build", "--quiet", "--wheel", "--out-dir", str(folder), str(project))
     return folder
 
 

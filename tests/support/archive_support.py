@@ -19,6 +19,7 @@ from opx.operations.system import System
 from opx.ports.tables import ALL_TABLES
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_telemetry.capability import baselines
 from opx_testing.fake_time import FakeTime
 from tests.support.cli_support import WordEmbedder
 
@@ -42,7 +43,7 @@ def an_archive(folder: Path) -> Path:
         put(services, "two", "The egret.", Scope("acme"))
         put(services, "two", "The zebrafish.", Scope("acme"))
         services.graph.aliases.register(Scope("acme"), "service:payments", "service:pay", by="ann")
-        services.telemetry.baselines.add([{"node": "n", "metric": "cpu", "value": 1.0}], scope=Scope("acme"))
+        services.part(baselines).add([{"node": "n", "metric": "cpu", "value": 1.0}], scope=Scope("acme"))
         services.lifecycle.exporter().write(folder / "good.opx")
     return folder / "good.opx"
 

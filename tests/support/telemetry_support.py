@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from opx.ports.telemetry import FoundTraces, LogProgress, LogQuery, MetricId, TelemetryStores, Trace, TraceSummary
-from opx.telemetry.rules import MetricFamily, TelemetryRules
+from opx_telemetry.rules import MetricFamily, TelemetryRules
 
 GROUP = "/ecs/shop"
 RULES = TelemetryRules(

@@ -26,6 +26,7 @@ from opx.ports.tables import LIFECYCLE, SOURCES, USES
 from opx.records.dismissals import Dismissals
 from opx_streams import capability
 from opx_streams.streams.definitions import stream_of
+from opx_telemetry.capability import baselines
 from tests.support.archive_support import Entries, put, resealed, services_at
 from tests.support.captures import capture_failure_solution, capture_warning
 
@@ -77,9 +78,9 @@ def keep_beside(services: System) -> None:
     services.graph.aliases.register(Scope("acme"), "service:payments", "service:pay", by="ann")
     services.graph.merging.merge(Scope("acme"), "service:store", "service:shop", by="ann")
     services.graph.aliases.state("0" * 32, Scope("acme"), [("service:till", "service:pay")])
-    services.telemetry.baselines.add([{"node": "web-1", "metric": "cpu", "value": 1.5}], scope=Scope("acme"))
+    services.part(baselines).add([{"node": "web-1", "metric": "cpu", "value": 1.5}], scope=Scope("acme"))
     record = {"node": "web-1", "metric": "load", "time_window": "7d", "mean": 1, "stddev": 1, "samples": 3}
-    services.telemetry.baselines.put_record(record, scope=Scope("acme"))
+    services.part(baselines).put_record(record, scope=Scope("acme"))
     services.lifecycle.measure_usage()
     services.tables.table(USES).put(
         {"scopeKey": "client:acme", "documentKey": "0" * 32, "day": "2026-03-31", "expiresAt": 4_000_000_000}
@@ -132,7 +133,7 @@ def evaluated(services: System) -> dict[str, Any]:
 def work_of(services: System) -> dict[str, Callable[[], object]]:
     """Things that people and agents do with a system, by name."""
     reader = services.corpus.projects.reader(SHOP)
-    telemetry, learning, records = services.telemetry, services.learning, services.records
+    learning, records = services.learning, services.records
     return {
         "clients": lambda: list(services.corpus.clients.all()),
         "projects": lambda: list(services.corpus.projects.projects("acme")),
@@ -148,8 +149,8 @@ def work_of(services: System) -> dict[str, Callable[[], object]]:
         "checkpoint": lambda: learning.checkpoints(SHOP).process_checkpoint("shop", "manual"),
         "warnings": lambda: [learning.warnings.tried(scope) for scope in reader.visible],
         "outcomes": lambda: [list(learning.outcome_store.heads([one], ["0" * 32])) for one in reader.visible],
-        "series": lambda: telemetry.baselines.series(reader),
-        "baseline": lambda: telemetry.baselines.get(reader, "web-1", "cpu", "7d"),
+        "series": lambda: services.part(baselines).series(reader),
+        "baseline": lambda: services.part(baselines).get(reader, "web-1", "cpu", "7d"),
         "sources": lambda: [
             services.connectors.sources.state(one.source_id) for one in services.connectors.sources.all()
         ],

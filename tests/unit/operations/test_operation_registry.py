@@ -326,9 +326,10 @@ def test_fields_of_a_reply_may_have_any_name(services: System) -> None:
 
 LOOK_UP = """
 import json, sys
+from opx import operations
 from opx.operations import of_route, of_tool, registry
 found = {call}
-loaded = [one.name for one in registry.MODULES if "opx.operations." + one.name in sys.modules]
+loaded = [one.name for one in operations._modules() if one.path in sys.modules]
 print(json.dumps([found and found.name, loaded]))
 """
 
@@ -340,7 +341,7 @@ print(json.dumps([found and found.name, loaded]))
         ("of_route('POST /documents/{documentId}/restore')", "restore_document", ["documents", "corpus"]),
         ("of_route('GET /nowhere')", None, []),
         ("of_tool('search_docs', registry.KNOWLEDGE)", "search_docs", ["search", "research"]),
-        ("of_tool('get_baseline', registry.OPERATIONS)", "get_baseline", ["telemetry"]),
+        ("of_tool('get_baseline', registry.OPERATIONS)", "get_baseline", ["opx_telemetry.operations"]),
     ],
 )
 def test_look_up_of_an_operation_imports_only_its_modules(call: str, name: str | None, modules: list[str]) -> None:

@@ -52,7 +52,7 @@ def tools_for(context: Context) -> Tools:
     """Tools that the context's agent may use. Without a source of telemetry, of those for running systems only baselines are
     left."""
     found = granted(None, context.system.installation.declared(read_grants).allowed(context.caller.agent))
-    if context.system.telemetry.stores is not None:
+    if context.system.ports.telemetry_stores() is not None:
         return found
     looking = load().tools(OPERATIONS)
     return {name: one for name, one in found.items() if name == "get_baseline" or name not in looking}

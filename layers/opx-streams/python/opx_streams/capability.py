@@ -91,7 +91,7 @@ class Streams:
         from opx_streams.streams.taking import BaselineTaker
 
         system = self._system
-        return BaselineTaker(stream, system.telemetry.baselines, system.manager, system.clock)
+        return BaselineTaker(stream, lambda: system.baselines, system.manager)
 
 
 class Webhooks:

@@ -14,7 +14,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from opx.domain.sources import StreamDefinition, StreamKind
-from opx.errors import SecretNotFoundError, StoreUnavailableError
+from opx.errors import PluginError, SecretNotFoundError, StoreUnavailableError
 from opx_streams.streams.taking import RecordTaker, StreamRecord
 
 GROUP = "opx-knowledge"
@@ -64,7 +64,7 @@ class RedisStreamFeed:
         except redis.RedisError as exc:
             self._ready = False
             return self._once(_problem(exc))
-        except SecretNotFoundError as exc:
+        except (PluginError, SecretNotFoundError) as exc:
             return self._once(str(exc))
         except StoreUnavailableError as exc:
             return self._once(f"records wait, as {exc}")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from opx.domain.baselines import BASELINES_CATEGORY
+from opx.domain.baselines import BASELINES_CATEGORY, VALUE_FIELDS
 from opx.domain.ids import stable_hash
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.sources import BROKERS, QUEUE_OR_STREAM, REDIS, StreamDefinition, StreamKind
@@ -18,7 +18,6 @@ from opx.errors import DamagedRowError, InvalidInputError
 from opx.ports.sources import StreamSubscriptions
 from opx.ports.tables import Table
 from opx.runtime.knowledge_file import read_section
-from opx.telemetry.baselines.readings import FIELDS as VALUE_FIELDS
 from opx_streams.streams.patterns import checked_pattern
 
 log = logging.getLogger(__name__)

@@ -14,12 +14,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
-from opx.domain.baselines import BASELINES_CATEGORY
+from opx.domain.baselines import BASELINES_CATEGORY, VALUE_FIELDS
 from opx.domain.ids import shortened, stable_hash
 from opx.domain.provenance import Channel, ChannelKind
-from opx.domain.record import replace
 from opx.domain.sources import StreamDefinition
 from opx.errors import InvalidInputError, StoreUnavailableError, UnparsableDocumentError
 from opx.formats.data.json_mapping import compile_paths
@@ -29,14 +28,10 @@ from opx.formats.markup.plain import read_front_matter
 from opx.ingestion.corpus_writer import CorpusWriter
 from opx.ingestion.given_documents import Content
 from opx.ingestion.object_names import object_name
-from opx.ports import Clock
+from opx.ports.baselines import Baselines
 from opx.runtime.metrics import Metric, Report
-from opx.telemetry.baselines.readings import FIELDS, Reading, is_record, reading_of
 from opx_streams.arrivals import ArrivalState
 from opx_streams.streams.patterns import matches
-
-if TYPE_CHECKING:
-    from opx.telemetry.baselines.store import BaselineStore
 
 log = logging.getLogger(__name__)
 
@@ -325,11 +320,10 @@ def _title(text: str) -> str:
 class BaselineTaker:
     """Adds the records of one stream: values, or baselines that were computed elsewhere."""
 
-    def __init__(self, definition: StreamDefinition, store: BaselineStore, writer: CorpusWriter, clock: Clock) -> None:
+    def __init__(self, definition: StreamDefinition, baselines: Callable[[], Baselines], writer: CorpusWriter) -> None:
         self._definition = definition
-        self._store = store
+        self._baselines = baselines
         self._aside = StreamTaker(definition, writer)
-        self._clock = clock
 
     def take(self, record: StreamRecord) -> str:
         """Adds a record; returns its position, "" if the filter excludes it. Raises `StoreUnavailableError`."""
@@ -337,32 +331,34 @@ class BaselineTaker:
 
     def take_all(self, records: Sequence[StreamRecord]) -> list[bool]:
         """Adds records together, so that a day of a series is written once. Returns for each True if the filter includes it.
-        Raises `StoreUnavailableError`: all of them may be delivered again, as none is added twice."""
+        Raises `StoreUnavailableError`: all of them may be delivered again, as none is added twice; and
+        `MissingDistributionError`."""
+        store = self._baselines()
         pattern = self._definition.pattern
         wanted: list[bool] = []
-        readings: list[tuple[StreamRecord, Reading]] = []
+        readings: list[tuple[StreamRecord, Mapping[str, Any]]] = []
         for record in records:
             value = _value_of(record.body)
             wanted.append(record.body is not None and (not pattern or matches(pattern, value)))
             if not wanted[-1]:
                 continue
             try:
-                if is_record(value):
-                    self._store.put_record(value)
+                if _is_record(value):
+                    store.put_record(value)
                 else:
-                    readings.append((record, self._reading(record, value)))
+                    readings.append((record, self._reading(value)))
             except InvalidInputError as exc:
                 self._set_aside(record, str(exc))
-        done = self._store.add([reading for _, reading in readings])
+        marks = [f"{self._definition.name} {record.position}" for record, _ in readings]
+        done = store.add([reading for _, reading in readings], marks=marks)
         for one in done.refused:
             self._set_aside(readings[one.index][0], one.reason)
         return wanted
 
-    def _reading(self, record: StreamRecord, value: Any) -> Reading:
+    def _reading(self, value: Any) -> Mapping[str, Any]:
         if not isinstance(value, dict):
             raise InvalidInputError("a record of a stream of baselines is a JSON object with node, metric and value")
-        found = reading_of(_fields(value, self._definition.json), self._clock())
-        return replace(found, mark=f"{self._definition.name} {record.position}")
+        return _fields(value, self._definition.json)
 
     def _set_aside(self, record: StreamRecord, reason: str) -> None:
         log.warning("stream %s: a record can't be added to baselines; see `opx failed`", self._definition.name)
@@ -370,9 +366,14 @@ class BaselineTaker:
         self._aside.put_unread(record, json.dumps({"refused": reason, "record": text}).encode())
 
 
+def _is_record(given: object) -> bool:
+    """True if this is meant to be a computed baseline rather than a value."""
+    return isinstance(given, Mapping) and "value" not in given and bool({"mean", "samples", "time_window"} & set(given))
+
+
 def _fields(value: Mapping[str, Any], paths: Mapping[str, str]) -> dict[str, Any]:
     """Returns the fields of a reading: by the JSONPaths of the definition, else the fields of the same name."""
-    found = {name: value[name] for name in FIELDS if name in value and name not in paths}
+    found = {name: value[name] for name in VALUE_FIELDS if name in value and name not in paths}
     if paths:
         from opx.formats.data.json_mapping import compile_paths
 

@@ -14,9 +14,9 @@ from opx.domain.documents import KnowledgeDocument
 from opx.domain.queries import QueryConfig
 from opx.domain.results import Answer, Results, RetrievalResult
 from opx.edges.calling import all_pages, record_of
-from opx.errors import InvalidInputError
+from opx.errors import InvalidInputError, MissingDistributionError
 from opx.ingestion.events import IngestionResult
-from opx.operations import load
+from opx.operations import load, of_route
 from opx.operations.search import Query, query
 
 if TYPE_CHECKING:
@@ -104,10 +104,11 @@ class Knowledge:
 
     def get_baseline(self, node: str, metric: str, time_window: str = "7d") -> BaselineStats:
         """Returns the usual values of a metric of a node; a count of 0 means that there are no values."""
-        from opx.operations.telemetry import GetBaselineStats, get_baseline_stats
-
-        request = GetBaselineStats(node=node, metric=metric, time_window=time_window)
-        return self.call(get_baseline_stats, request).baseline
+        get = of_route("GET /baselines")
+        if get is None:
+            raise MissingDistributionError("telemetry", "opx-telemetry")
+        request = get.request(node=node, metric=metric, time_window=time_window)
+        return cast("BaselineStats", self.call(get.run, request).baseline)
 
     def search_internet(self, query: str, max_results: int = 5) -> list[RetrievalResult]:
         """Returns results of the internet tier, live ones included where a search engine is configured."""

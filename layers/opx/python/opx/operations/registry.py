@@ -266,7 +266,6 @@ MODULES = (
     Module("outcomes", ("outcomes", "documents"), (LEARNING,)),
     Module("patterns", ("learning",), (LEARNING,)),
     Module("pattern_changes", ("learning",)),
-    Module("telemetry", ("baselines",), (OPERATIONS,)),
     Module("questions", ("audit", "answers", "gaps"), (LEARNING,)),
     Module("canaries", ("evaluations",)),  # before the path of any run
     Module("quality", ("evaluations",)),

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, TypeVar
 
 from opx import plugins
+from opx.errors import MissingDistributionError
 from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.indexing.capability import Indexing
 from opx.ports import Clock
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
         UploadSigner,
         WorkQueue,
     )
+    from opx.ports.baselines import Baselines
     from opx.ports.bulk import BatchEmbedder, BulkRunner
     from opx.ports.files import StoreFiles
     from opx.ports.models import ParsingTools
@@ -58,7 +60,6 @@ if TYPE_CHECKING:
     from opx.retrieval.query_language import ParsedQuery
     from opx.retrieval.web.service import InternetSearch
     from opx.runtime.speed_limit import SpeedLimit
-    from opx.telemetry.capability import Telemetry
 
 
 class Overrides(TypedDict, total=False):
@@ -196,6 +197,7 @@ class System:
     def part(self, make: Callable[[System], T]) -> T:
         """A capability that another distribution makes of this system: `make(self)`, called once."""
         if make not in self._parts:
+            plugins.share_log(make.__module__)
             self._parts[make] = make(self)
         made: T = self._parts[make]
         return made
@@ -274,12 +276,6 @@ class System:
         return Models(self.settings, self.ports.new_chat, self.ports.new_reranker, self.ports.given.get("chat"))
 
     @cached_property
-    def telemetry(self) -> Telemetry:
-        from opx.telemetry.capability import Telemetry
-
-        return Telemetry(self.installation, self.tables, self.ports.telemetry_stores, self.ports.metric_reader)
-
-    @cached_property
     def graph(self) -> Graph:
         from opx.graph.capability import Graph
 
@@ -298,7 +294,7 @@ class System:
             indexing=self.indexing,
             graph=self.graph,
             after=self._relink_new,
-            put_baseline=lambda record, scope: self.telemetry.baselines.put_record(record, scope=scope),
+            put_baseline=lambda record, scope: self.baselines.put_record(record, scope=scope),
             parsing_tools=self.ports.parsing_tools,
             copies=lambda: self.copies,
             new_chat=self.ports.new_chat,
@@ -427,6 +423,14 @@ class System:
             open_web=self.ports.open_web,
             part=self.optional_part,
         )
+
+    @property
+    def baselines(self) -> Baselines:
+        """Adds to baselines. Raises `MissingDistributionError` without the distribution that keeps baselines."""
+        found: Baselines | None = self.optional_part("baselines")
+        if found is None:
+            raise MissingDistributionError("telemetry", "opx-telemetry")
+        return found
 
     @cached_property
     def tenants(self) -> Tenants:

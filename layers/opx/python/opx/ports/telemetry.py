@@ -7,23 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any, Protocol
-
-
-class LogShow(StrEnum):
-    """Rows of a log query's answer.
-
-    - `lines`: the newest `limit` lines, as rows of `time`, `stream` and `message`;
-    - `over_time`: their number in each `bin_seconds`, as rows of `time` and `lines`, the newest first;
-    - `by_stream`: their number by stream, as rows of `stream` and `lines`, the most first;
-    - `patterns`: common patterns of their messages, as rows of `pattern` and `lines`, the most first.
-    """
-
-    LINES = "lines"
-    OVER_TIME = "over_time"
-    BY_STREAM = "by_stream"
-    PATTERNS = "patterns"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +15,12 @@ class LogQuery:
     """Lines of one log group between two times, both included.
 
     A line matches if it contains all of `words` and none of `without`, ignoring case. A word may have spaces in it, which
-    stand for one or more. `without` has letters, digits, `_`, `-` and spaces only. `show` is one of `LogShow`.
+    stand for one or more. `without` has letters, digits, `_`, `-` and spaces only. `show` chooses the rows of the answer:
+
+    - `lines`: the newest `limit` lines, as rows of `time`, `stream` and `message`;
+    - `over_time`: their number in each `bin_seconds`, as rows of `time` and `lines`, the newest first;
+    - `by_stream`: their number by stream, as rows of `stream` and `lines`, the most first;
+    - `patterns`: common patterns of their messages, as rows of `pattern` and `lines`, the most first.
     """
 
     log_group: str

@@ -11,8 +11,8 @@ from opx.domain.learning import CheckpointReport
 from opx.domain.requests import read_request
 from opx.edges.calling import OperationClient
 from opx.edges.cli.output import plural
+from opx.operations import of_route
 from opx.operations.learning import CaptureEntry, ProcessCheckpoint, capture_entry, process_checkpoint
-from opx.operations.telemetry import AddValues, add_values
 from opx.runtime.knowledge_file import corpus_path
 
 FOLDERS = ("documents", "inventory", "changes", "alert-rules")
@@ -30,9 +30,8 @@ def example_folders() -> list[Path]:
 def load_examples(client: OperationClient) -> str:
     """Adds captured entries with their patterns, and values of baselines. Returns a line that counts them."""
     report = _learn(client, _entries())
-    added = client.call(add_values, AddValues(values=_values(), batch_id=BATCH))
     learnt = report.patterns_new if report else 0
-    return f"{plural(learnt, 'new pattern')} learnt, {plural(added.added, 'value')} of baselines added"
+    return f"{plural(learnt, 'new pattern')} learnt, {_add_values(client)}"
 
 
 def _learn(client: OperationClient, entries: list[dict[str, Any]]) -> CheckpointReport | None:
@@ -44,6 +43,15 @@ def _learn(client: OperationClient, entries: list[dict[str, Any]]) -> Checkpoint
 def _entries() -> list[dict[str, Any]]:
     found = corpus_path("learnings.json")
     return json.loads(found.read_text(encoding="utf-8")) if found else []
+
+
+def _add_values(client: OperationClient) -> str:
+    """Adds values of baselines where they are installed. Returns a phrase that counts them."""
+    add = of_route("POST /baselines")
+    if add is None:
+        return "no values of baselines added: pip install opx-telemetry"
+    added = client.call(add.run, add.request(values=_values(), batch_id=BATCH)).added
+    return f"{plural(added, 'value')} of baselines added"
 
 
 def _values() -> tuple[dict[str, Any], ...]:

@@ -22,7 +22,12 @@ SECTIONS: Mapping[str, str] = {
 }
 """All commands by section of the full help, in the order of use."""
 
-_OF_DISTRIBUTIONS = {"opx-bulk": "bulk", "opx-serve": "serve mcp console run", "opx-streams": "stream webhook"}
+_OF_DISTRIBUTIONS = {
+    "opx-bulk": "bulk",
+    "opx-serve": "serve mcp console run",
+    "opx-streams": "stream webhook",
+    "opx-telemetry": "baseline ops",
+}
 """Commands of distributions that may not be installed."""
 
 _OTHER_NAMES = {

@@ -13,9 +13,9 @@ from opx.ports import Clock
 from opx.ports.telemetry import MetricQuery, MetricReader
 from opx.runtime.knowledge_file import Marked, read_section
 from opx.runtime.metrics import Metric, Report, unreported
-from opx.telemetry.baselines.items import day_start_of
-from opx.telemetry.baselines.readings import KEPT_DAYS, Reading, day_of, names_of
-from opx.telemetry.baselines.store import BaselineStore
+from opx_telemetry.baselines.items import day_start_of
+from opx_telemetry.baselines.readings import KEPT_DAYS, Reading, day_of, names_of
+from opx_telemetry.baselines.store import BaselineStore
 
 log = logging.getLogger(__name__)
 

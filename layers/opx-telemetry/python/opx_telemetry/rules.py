@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 
 from opx.errors import InvalidInputError
@@ -27,6 +28,15 @@ _BOUNDS = {
     "seconds": (1.0, 20.0),
 }
 """Lowest and highest value of each limit: a function has 30 seconds for all of its work."""
+
+
+class LogShow(StrEnum):
+    """Rows of a log query's answer, as `LogQuery` describes them."""
+
+    LINES = "lines"
+    OVER_TIME = "over_time"
+    BY_STREAM = "by_stream"
+    PATTERNS = "patterns"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from opx.ports import Item, KeyRange, Table
 from opx.ports.holdings import HeldItems
 from opx.ports.rows import RowKind, Rows, checked, require_bytes, require_number, require_time, scope_key, whole
 from opx.ports.tables import BASELINES
-from opx.telemetry.baselines.items import (
+from opx_telemetry.baselines.items import (
     SCOPES,
     Series,
     part_from,
@@ -22,8 +22,8 @@ from opx.telemetry.baselines.items import (
     recorded_partition,
     series_partition,
 )
-from opx.telemetry.baselines.readings import TimeWindow
-from opx.telemetry.baselines.summary import Summary
+from opx_telemetry.baselines.readings import TimeWindow
+from opx_telemetry.baselines.summary import Summary
 
 
 def _scope(item: Item) -> str:

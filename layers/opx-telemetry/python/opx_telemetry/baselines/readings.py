@@ -12,15 +12,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
-from opx.domain.baselines import BASELINES_CATEGORY
+from opx.domain.baselines import BASELINES_CATEGORY, VALUE_FIELDS
 from opx.domain.ids import iso_time, normalise, stable_hash
 from opx.domain.record import replace
 from opx.errors import InvalidInputError
-from opx.telemetry.baselines.summary import LARGEST
+from opx_telemetry.baselines.summary import LARGEST
 
 MAX_NAME = 200
 MAX_UNIT = 40
-FIELDS = ("node", "metric", "value", "at", "unit")
 AHEAD_SECONDS = 900
 """Seconds that a feeder's clock may be ahead of this one."""
 
@@ -67,7 +66,7 @@ def reading_of(given: Mapping[str, Any], now: float) -> Reading:
 
     Raises `InvalidInputError` that names the wrong, missing or unknown field.
     """
-    _refuse_others(given, FIELDS)
+    _refuse_others(given, VALUE_FIELDS)
     for name in ("node", "metric", "value"):
         if given.get(name) is None:
             raise InvalidInputError(f"{name} is missing; a value has node, metric, value, and may have at and unit")
@@ -95,8 +94,8 @@ def record_of(given: Mapping[str, Any]) -> BaselineRecord:
     needed = ("node", "metric", "time_window", "mean", "stddev", "samples")
     if "value" in given:
         raise InvalidInputError(
-            f"a value is no document: `opx baseline push`, POST /baselines or "
-            f"system.telemetry.baselines.add take it; a record of {BASELINES_CATEGORY} has {', '.join(needed)}"
+            "a value is no document: `opx baseline push` and POST /baselines take it; "
+            f"a record of {BASELINES_CATEGORY} has {', '.join(needed)}"
         )
     _refuse_others(given, (*needed, "unit"))
     for name in needed:
@@ -117,11 +116,6 @@ def record_of(given: Mapping[str, Any]) -> BaselineRecord:
         samples=samples,
         unit=_unit(given.get("unit")),
     )
-
-
-def is_record(given: object) -> bool:
-    """True if this is meant to be a computed baseline rather than a value."""
-    return isinstance(given, Mapping) and "value" not in given and bool({"mean", "samples", "time_window"} & set(given))
 
 
 def check_age(at: float, now: float) -> None:

@@ -10,7 +10,7 @@ from opx.domain.record import replace
 from opx.errors import InvalidInputError
 from opx.ports import Clock
 from opx.ports.telemetry import MetricId, MetricStore
-from opx.telemetry.rules import TelemetryRules, metrics_of_node
+from opx_telemetry.rules import TelemetryRules, metrics_of_node
 
 # -- correlation
 

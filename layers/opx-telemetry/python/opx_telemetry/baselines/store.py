@@ -15,14 +15,14 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
 
-from opx.domain.baselines import AddedValues, BaselineStats, HourBaseline, RefusedValue, SeriesView
+from opx.domain.baselines import AddedValues, BaselineStats, HourBaseline, RefusedValue
 from opx.domain.ids import iso_time
-from opx.domain.record import replace
+from opx.domain.record import Record, replace
 from opx.domain.scopes import Reader, Scope
 from opx.errors import ConditionFailedError, InvalidInputError, StoreUnavailableError
 from opx.ports import Clock, Item, KeyRange, Table
 from opx.ports.tables import readable
-from opx.telemetry.baselines.items import (
+from opx_telemetry.baselines.items import (
     MAX_SERIES,
     DayPart,
     RecordStore,
@@ -32,8 +32,8 @@ from opx.telemetry.baselines.items import (
     empty_part,
     part_from,
 )
-from opx.telemetry.baselines.readings import DAY, HOUR, Reading, TimeWindow, checked_reading, names_of, reading_of
-from opx.telemetry.baselines.summary import MAX_BUCKETS, Summary
+from opx_telemetry.baselines.readings import DAY, HOUR, Reading, TimeWindow, checked_reading, names_of, reading_of
+from opx_telemetry.baselines.summary import MAX_BUCKETS, Summary
 
 MAX_READINGS = 10_000
 """Values of one call."""
@@ -49,6 +49,15 @@ _ALL_DAY = "~"
 
 _BUCKETS = 4 * MAX_BUCKETS
 """Buckets of a summary that is merged for an answer and not stored."""
+
+
+class SeriesView(Record, frozen=True):
+    """A metric of a node with at least one value. `last_seen` is the day (UTC) of the newest."""
+
+    node: str
+    metric: str
+    unit: str
+    last_seen: str
 
 
 class BaselineStore:
@@ -110,14 +119,20 @@ class BaselineStore:
     # -- adding
 
     def add(
-        self, readings: Sequence[Reading | Mapping[str, Any]], *, scope: Scope | None = None, batch_id: str = ""
+        self,
+        readings: Sequence[Reading | Mapping[str, Any]],
+        *,
+        scope: Scope | None = None,
+        batch_id: str = "",
+        marks: Sequence[str] = (),
     ) -> AddedValues:
         """Adds values; those that can't be added are in the result with their reasons, and don't keep the others back.
 
         A reading is a `Reading`, or a mapping with node, metric and value, optionally with at (ISO 8601, or seconds since
         the epoch; else now) and unit. A repeated `batch_id` counts once, as long as the day of the series remembers it:
-        it has the last 512. Raises `InvalidInputError` for more than 10,000 at once, and `StoreUnavailableError`: some
-        may have been added by then, so that a caller that repeats the call needs a `batch_id`.
+        it has the last 512. `marks` has an id for each reading instead. Raises `InvalidInputError` for more than 10,000 at
+        once, and `StoreUnavailableError`: some may have been added by then, so that a caller that repeats the call needs
+        a `batch_id`.
         """
         if len(readings) > MAX_READINGS:
             raise InvalidInputError(f"{len(readings):,} values at once are too many; send at most {MAX_READINGS:,}")
@@ -126,7 +141,7 @@ class BaselineStore:
             batch = ValueBatch.of(readings, (scope or self._scope).key, self._clock())
             parts = self._adder.prepare(batch)
             for day, indexed in batch.days.items():
-                wanted = [marked(one, batch_id) for _, one in indexed]
+                wanted = [marked(one, marks[index] if marks else batch_id) for index, one in indexed]
                 new = self._adder.write(parts[day], day[1], wanted) if wanted else 0
                 added, repeated = added + new, repeated + len(wanted) - new
         return AddedValues(added, repeated, tuple(sorted(batch.refused, key=lambda one: one.index)))

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from itertools import dropwhile
 from typing import Annotated, Any
 
-from opx.domain.baselines import AddedValues, BaselineStats, SeriesView, Verdict
+from opx.domain.baselines import AddedValues, BaselineStats, Verdict
 from opx.domain.policy import Action
 from opx.domain.record import Record, about
 from opx.domain.requests import Filled, FilledText, Request, RequestError
@@ -20,8 +20,11 @@ from opx.errors import InvalidInputError, StoreUnavailableError, TelemetryUnavai
 from opx.operations.context import Context
 from opx.operations.paging import After, Next, fitting, read_token, token
 from opx.operations.registry import OPERATIONS, Function, agent_tool, operation
-from opx.operations.telemetry_answers import BaselineAnswer, LogsAnswer, MetricsAnswer, TracesAnswer
-from opx.ports.telemetry import LogShow, TelemetryStores
+from opx.ports.telemetry import TelemetryStores
+from opx_telemetry.answers import BaselineAnswer, LogsAnswer, MetricsAnswer, TracesAnswer
+from opx_telemetry.baselines.store import SeriesView
+from opx_telemetry.capability import baselines, telemetry
+from opx_telemetry.rules import LogShow
 
 NOT_HERE = "no telemetry is available: this system isn't on AWS (OPX_BACKEND=aws)"
 DAY_MINUTES = 1440
@@ -57,10 +60,10 @@ def query_logs(context: Context, request: QueryLogs) -> LogsAnswer:
 
     Raises `InvalidInputError` for a log group that may not be searched, and `TelemetryUnavailableError`.
     """
-    from opx.telemetry.logs import LogQuestion, LogSearch
+    from opx_telemetry.logs import LogQuestion, LogSearch
 
     system = context.system
-    search = LogSearch(_stores(context).logs, system.telemetry.rules, clock=system.clock, sleep=time.sleep)
+    search = LogSearch(_stores(context).logs, system.part(telemetry).rules, clock=system.clock, sleep=time.sleep)
     question = LogQuestion(request.query, request.log_group, request.minutes, request.limit, request.show)
     with naming_the_store():
         return LogsAnswer(search.answer(question))
@@ -95,10 +98,10 @@ def correlate_metrics(context: Context, request: CorrelateMetrics) -> MetricsAns
 
     Raises `InvalidInputError` for metrics that may not be compared, and `TelemetryUnavailableError`.
     """
-    from opx.telemetry.metrics import MetricComparison, MetricQuestion
+    from opx_telemetry.metrics import MetricComparison, MetricQuestion
 
     system = context.system
-    comparison = MetricComparison(_stores(context).metrics, system.telemetry.rules, clock=system.clock)
+    comparison = MetricComparison(_stores(context).metrics, system.part(telemetry).rules, clock=system.clock)
     names = tuple(name.strip() for name in request.candidates.split(",") if name.strip())
     question = MetricQuestion(request.metric, request.node, request.minutes, names, request.max_lag)
     with naming_the_store():
@@ -122,10 +125,10 @@ def analyze_traces(context: Context, request: AnalyzeTraces) -> TracesAnswer:
 
     Raises `InvalidInputError` for a service that may not be read, and `TelemetryUnavailableError`.
     """
-    from opx.telemetry.traces import TraceAnalysis
+    from opx_telemetry.traces import TraceAnalysis
 
     system = context.system
-    analysis = TraceAnalysis(_stores(context).traces, system.telemetry.rules, clock=system.clock)
+    analysis = TraceAnalysis(_stores(context).traces, system.part(telemetry).rules, clock=system.clock)
     with naming_the_store():
         return TracesAnswer(analysis.answer(request.service, request.minutes, request.limit))
 
@@ -141,7 +144,7 @@ def naming_the_store() -> Iterator[None]:
 
 
 def _stores(context: Context) -> TelemetryStores:
-    stores = context.system.telemetry.stores
+    stores = context.system.part(telemetry).stores
     if stores is None:
         raise InvalidInputError(NOT_HERE)
     return stores
@@ -181,7 +184,7 @@ def get_baseline_stats(context: Context, request: GetBaselineStats) -> BaselineF
     """
     if request.hour is not None and request.value is None:
         raise RequestError("hour goes with value only")
-    stats = context.system.telemetry.baselines.get(context.reader, request.node, request.metric, request.time_window)
+    stats = context.system.part(baselines).get(context.reader, request.node, request.metric, request.time_window)
     return BaselineFound(stats, None if request.value is None else stats.judge(request.value, request.hour))
 
 
@@ -201,7 +204,7 @@ def list_baseline_series(context: Context, request: ListBaselineSeries) -> Serie
     Sorted by node and metric. Raises `InvalidInputError` for an invalid `after`.
     """
     after = read_token(request.after, 2)
-    series = context.system.telemetry.baselines.series(context.reader)
+    series = context.system.part(baselines).series(context.reader)
     found, more = fitting(dropwhile(lambda one: (one.node, one.metric) <= after, series), SERIES_A_PAGE)
     return SeriesPage(found, token(found[-1].node, found[-1].metric) if more else "")
 
@@ -217,7 +220,7 @@ def add_values(context: Context, request: AddValues) -> AddedValues:
 
     Raises `StoreUnavailableError`: some may have been added by then, so a caller that retries needs a `batch_id`.
     """
-    return context.system.telemetry.baselines.add(request.values, scope=context.scope, batch_id=request.batch_id or "")
+    return context.system.part(baselines).add(request.values, scope=context.scope, batch_id=request.batch_id or "")
 
 
 # -- tools of agents
@@ -246,6 +249,6 @@ def get_baseline(context: Context, request: GetBaseline) -> BaselineAnswer:
     """
     system, value = context.system, request.value
     with naming_the_store():
-        stats = system.telemetry.baselines.get(context.reader, request.node, request.metric, request.time_window)
+        stats = system.part(baselines).get(context.reader, request.node, request.metric, request.time_window)
     hour = int(system.clock()) % 86_400 // 3600
     return BaselineAnswer(stats, None if value is None else stats.judge(value, hour))

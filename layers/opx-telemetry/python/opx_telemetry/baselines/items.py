@@ -10,8 +10,8 @@ from opx.domain.baselines import BaselineStats
 from opx.domain.ids import iso_time, stable_hash
 from opx.domain.record import replace
 from opx.ports import Clock, Condition, Equals, Item, KeyAbsent, Table
-from opx.telemetry.baselines.readings import DAY, HOUR, KEPT_DAYS, Reading, day_of, mark_of, record_of
-from opx.telemetry.baselines.summary import Summary
+from opx_telemetry.baselines.readings import DAY, HOUR, KEPT_DAYS, Reading, day_of, mark_of, record_of
+from opx_telemetry.baselines.summary import Summary
 
 MARKS = 512
 """Number of marks that an item remembers, the last ones: a reading that is repeated after as many others counts again."""

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from opx.errors import InvalidInputError, StoreUnavailableError
 from opx.hygiene.secrets import mask
 from opx.ports import Clock
-from opx.ports.telemetry import LogProgress, LogQuery, LogShow, LogStore
-from opx.telemetry.rules import TelemetryRules
+from opx.ports.telemetry import LogProgress, LogQuery, LogStore
+from opx_telemetry.rules import LogShow, TelemetryRules
 
 log = logging.getLogger(__name__)
 

@@ -18,10 +18,10 @@ from opx.edges.cli.operations import OperationGroup
 from opx.edges.cli.output import exit_unless, plural, print_lines, print_table, safe, warn
 from opx.edges.cli.session import Session, pass_session
 from opx.errors import InvalidInputError
-from opx.operations import telemetry as baselines
-from opx.operations.telemetry import analyze_traces, correlate_metrics, query_logs
-from opx.operations.telemetry_answers import LogsAnswer, MetricsAnswer, TracesAnswer
-from opx.ports.telemetry import LogShow
+from opx_telemetry import operations as baselines
+from opx_telemetry.answers import LogsAnswer, MetricsAnswer, TracesAnswer
+from opx_telemetry.operations import analyze_traces, correlate_metrics, query_logs
+from opx_telemetry.rules import LogShow
 
 SHOWN = tuple(show.value for show in LogShow)
 _ANSWER = "Print the answer as JSON."
@@ -171,7 +171,7 @@ def push_values(
 
 
 def _rows_of(file: str, kind: str | None, common: Mapping[str, str]) -> Iterator[Row]:
-    from opx.telemetry.baselines.readings import CSV, FORMATS, JSON_LINES, values_of
+    from opx_telemetry.baselines.readings import CSV, FORMATS, JSON_LINES, values_of
 
     kind = kind or (CSV if file.lower().endswith(".csv") else JSON_LINES)
     if kind not in FORMATS:

@@ -18,12 +18,12 @@ from opx.domain.ids import iso_time
 from opx.domain.record import Record, about, derive, like, replace
 from opx.hygiene.untrusted import boundary, framed, one_line
 from opx.operations.paging import Notes, Paragraphs, left_out, noted
-from opx.ports.telemetry import LogShow
+from opx_telemetry.rules import LogShow
 
 if TYPE_CHECKING:
-    from opx.telemetry.logs import LogAnswer
-    from opx.telemetry.metrics import MetricAnswer, Related
-    from opx.telemetry.traces import TimedPart, TraceAnswer
+    from opx_telemetry.logs import LogAnswer
+    from opx_telemetry.metrics import MetricAnswer, Related
+    from opx_telemetry.traces import TimedPart, TraceAnswer
 
 PARTIAL = "Partial answer: not everything was searched."
 WRITTEN_BY_PROGRAMS = (

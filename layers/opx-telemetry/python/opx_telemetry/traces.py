@@ -15,7 +15,7 @@ from typing import Any
 from opx.hygiene.secrets import mask
 from opx.ports import Clock
 from opx.ports.telemetry import Trace, TraceStore, TraceSummary
-from opx.telemetry.rules import TelemetryRules
+from opx_telemetry.rules import TelemetryRules
 
 MOST_SUMMARIES = 2000
 MOST_TRACES = 50

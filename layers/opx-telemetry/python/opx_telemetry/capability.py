@@ -13,12 +13,24 @@ from opx.ports.tables import BASELINES
 from opx.ports.telemetry import MetricReader, TelemetryStores
 from opx.runtime.knowledge_file import Installation
 from opx.runtime.metrics import Report, unreported
-from opx.telemetry.rules import read_telemetry
+from opx_telemetry.rules import read_telemetry
 
 if TYPE_CHECKING:
-    from opx.telemetry.baselines.definitions import RollUp
-    from opx.telemetry.baselines.store import BaselineStore
-    from opx.telemetry.rules import TelemetryRules
+    from opx.operations.system import System
+    from opx_telemetry.baselines.definitions import RollUp
+    from opx_telemetry.baselines.store import BaselineStore
+    from opx_telemetry.rules import TelemetryRules
+
+
+def telemetry(system: System) -> Telemetry:
+    """Telemetry of a system; `system.part` keeps it."""
+    ports = system.ports
+    return Telemetry(system.installation, system.tables, ports.telemetry_stores, ports.metric_reader)
+
+
+def baselines(system: System) -> BaselineStore:
+    """The baselines that the core adds values and records to."""
+    return system.part(telemetry).baselines
 
 
 @dataclass(eq=False)
@@ -47,7 +59,7 @@ class Telemetry:
     @cached_property
     def baselines(self) -> BaselineStore:
         """Baselines of metrics of nodes."""
-        from opx.telemetry.baselines.store import BaselineStore
+        from opx_telemetry.baselines.store import BaselineStore
 
         return BaselineStore(
             self.tables.table(BASELINES),
@@ -58,7 +70,7 @@ class Telemetry:
 
     def roll_up(self, report: Report = unreported) -> RollUp:
         """Returns the roll-up into baselines. Raises `KnowledgeConfigError`, and `InvalidInputError` without a reader."""
-        from opx.telemetry.baselines.definitions import RollUp, declared_metrics
+        from opx_telemetry.baselines.definitions import RollUp, declared_metrics
 
         if self.metric_reader is None:
             raise InvalidInputError("metrics are rolled up by a system on AWS (OPX_BACKEND=aws), from CloudWatch")
