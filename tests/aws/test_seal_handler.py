@@ -15,15 +15,15 @@ from lambdas.seal_knowledge.handler import make_handler
 from opx.domain.scopes import Identity
 from opx.ingestion.corpus.catalog import version_entry
 from opx.ingestion.corpus.chunk_files import chunk_file
-from opx.lifecycle.seal.records import Seal
-from opx.lifecycle.seal.sealing import SealComparison
-from opx.lifecycle.seal.signing import SigningKey, write_new_key
 from opx.operations.context import Caller, Context
-from opx.operations.integrity import CompareSeal, compare_seal
 from opx.ports.tables import DOCUMENTS, LIFECYCLE
 from opx.runtime.functions import FunctionFailedError
 from opx.runtime.metrics import Metric
 from opx.settings import DEPLOYED_KEY
+from opx_assurance.operations import CompareSeal, compare_seal
+from opx_assurance.seal.records import Seal
+from opx_assurance.seal.sealing import SealComparison
+from opx_assurance.seal.signing import SigningKey, write_new_key
 from opx_testing.fake_time import FakeTime
 from tests.aws.cloud import BUCKET, Cloud, a_cloud
 from tests.support.emf import Named, measured

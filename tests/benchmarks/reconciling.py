@@ -24,13 +24,13 @@ from opx.domain.scopes import Scope
 from opx.ingestion.corpus.catalog import document_item, version_entry
 from opx.ingestion.corpus.chunk_files import OUTLINE_SUFFIX
 from opx.ingestion.events import SIDECAR_SUFFIX
-from opx.lifecycle.consistency.catalog_rows import head_of
 from opx.operations.system import System
 from opx.ports import HeldDocument, Item, KeyRange, ObjectInfo, Table
 from opx.ports.tables import DOCUMENTS, GRAPH, KEYS
 from opx.runtime.threads import cores
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_assurance.consistency.catalog_rows import head_of
 from tests.support.builders import a_document
 from tests.support.fakes import WordsEmbedder
 

@@ -13,8 +13,8 @@ from opx.ingestion.events import ObjectEvent, Result
 from opx.lifecycle.bulk import reconciling
 from opx.lifecycle.bulk.files import PREPARED, BulkFiles
 from opx.lifecycle.bulk.job import BulkJob, BulkKind, BulkStage, ShardPrepared
-from opx.lifecycle.consistency.comparing import Comparison
-from opx.lifecycle.consistency.differences import Problem, ReconcileReport
+from opx_assurance.consistency.comparing import Comparison
+from opx_assurance.consistency.differences import Problem, ReconcileReport
 from tests.aws.cloud import BUCKET
 from tests.bulk.bulk_cloud import BulkCloud, page
 from tests.doubles.step_functions import Killed

@@ -9,11 +9,11 @@ import pytest
 
 from opx.domain.queries import QueryConfig
 from opx.errors import AlteredSealError, SealNotFoundError, TooLargeError, UntrustedSealError
-from opx.lifecycle.seal.daily import DailySealing, SealOutcome
-from opx.lifecycle.seal.records import Seal
-from opx.lifecycle.seal.signing import write_new_key
 from opx.operations.system import System
 from opx.ports.tables import LIFECYCLE
+from opx_assurance.seal.daily import DailySealing, SealOutcome
+from opx_assurance.seal.records import Seal
+from opx_assurance.seal.signing import write_new_key
 from opx_testing.fake_time import FakeTime
 from tests.damage.homes import CHANGED, OTHERS, alter, copied, text_of, work
 from tests.support.reindex_support import services_at
@@ -170,7 +170,7 @@ def test_a_seal_by_hand_in_between_ends_the_runs(services: System, time: FakeTim
 def test_a_run_in_limited_time_refuses_more_than_memory_holds(
     services: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("opx.lifecycle.seal.daily.MOST_ITEMS", 3)
+    monkeypatch.setattr("opx_assurance.seal.daily.MOST_ITEMS", 3)
     with pytest.raises(TooLargeError, match="more than 3 items: `opx seal`"):
         daily(services).run(seconds=900)
     assert daily(services).run().outcome is SealOutcome.SEALED

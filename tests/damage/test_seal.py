@@ -22,15 +22,15 @@ from opx.errors import (
     SealNotFoundError,
     UntrustedSealError,
 )
-from opx.lifecycle.seal import contents
-from opx.lifecycle.seal.merkle import leaf_hash, tree_hash
-from opx.lifecycle.seal.records import Seal
-from opx.lifecycle.seal.sealing import SealComparison, SealedReceipt
-from opx.lifecycle.seal.signing import SigningKey, write_new_key
 from opx.operations.context import Caller, Context
-from opx.operations.integrity import ProveReceipt, prove_receipt
 from opx.ports.tables import AUDIT, DOCUMENTS, LIFECYCLE
 from opx.retrieval.receipts import TamperedReceiptError
+from opx_assurance.operations import ProveReceipt, prove_receipt
+from opx_assurance.seal import contents
+from opx_assurance.seal.merkle import leaf_hash, tree_hash
+from opx_assurance.seal.records import Seal
+from opx_assurance.seal.sealing import SealComparison, SealedReceipt
+from opx_assurance.seal.signing import SigningKey, write_new_key
 from tests.damage.homes import CHANGED, OTHERS, alter, copied, is_found, text_of, version_file, work
 from tests.support.reindex_support import services_at
 

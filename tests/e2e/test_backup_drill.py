@@ -12,12 +12,12 @@ from opx.domain.documents import DocumentKey
 from opx.domain.queries import QueryConfig
 from opx.domain.record import replace
 from opx.domain.scopes import Identity, Scope, scope_of_key
-from opx.lifecycle.archive.exporting import ARCHIVED
 from opx.lifecycle.retention.holds import Hold, Holds
 from opx.operations.system import System
 from opx.ports.tables import ALL_TABLES, KEYS, LIFECYCLE, SOURCES, USES
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_assurance.archive.exporting import ARCHIVED
 from tests.aws.tables import create_table
 from tests.e2e.systems import SystemUnderTest, a_system
 from tests.support.captures import capture_failure_solution

@@ -13,9 +13,9 @@ from opx.domain.record import replace
 from opx.domain.scopes import Scope
 from opx.graph import manifest
 from opx.ingestion.corpus.chunk_files import chunk_file, outline_file
-from opx.lifecycle.consistency.differences import Problem, ReconcileReport
 from opx.ports import DocumentChange
 from opx.ports.tables import CALENDAR, DOCUMENTS, GRAPH, KEYS
+from opx_assurance.consistency.differences import Problem, ReconcileReport
 from opx_testing.entries import a_change, an_entry
 from tests.e2e.systems import SystemUnderTest, a_sequencer, key_of
 
@@ -189,7 +189,7 @@ def test_every_difference_is_found_and_repaired(either: SystemUnderTest) -> None
 def test_nothing_is_removed_where_a_store_seems_to_be_lost(
     embedded: SystemUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("opx.lifecycle.consistency.reconcile.AT_LEAST", 2)
+    monkeypatch.setattr("opx_assurance.consistency.reconcile.AT_LEAST", 2)
     keys = [f"{RUNBOOKS}{number}.md" for number in range(5)]
     for key in keys:
         put(embedded, key)

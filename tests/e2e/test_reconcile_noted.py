@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from opx.ingestion.events import ObjectEvent
-from opx.lifecycle.consistency.comparing import StoreSegment
-from opx.lifecycle.consistency.noted import NOTED_SECONDS, NotedSegments
-from opx.lifecycle.consistency.processes import compared_in_processes
-from opx.lifecycle.consistency.store_checks import CheckedDocuments
 from opx.ports import ObjectStore
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_assurance.consistency.comparing import StoreSegment
+from opx_assurance.consistency.noted import NOTED_SECONDS, NotedSegments
+from opx_assurance.consistency.processes import compared_in_processes
+from opx_assurance.consistency.store_checks import CheckedDocuments
 from tests.support.segments_support import objects, unknown_objects
 
 
@@ -71,7 +71,7 @@ def test_comparison_that_was_interrupted_long_ago_begins_anew(home: Settings) ->
 
 
 def test_reconcile_notes_segments_until_its_end(home: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("opx.lifecycle.consistency.processes.DOCUMENTS_A_SEGMENT", 2)
+    monkeypatch.setattr("opx_assurance.consistency.processes.DOCUMENTS_A_SEGMENT", 2)
     monkeypatch.setattr("opx.lifecycle.capability.cores", lambda: 2)
     with bootstrap(home) as system:
         for number in range(12):

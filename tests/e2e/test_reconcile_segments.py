@@ -16,15 +16,15 @@ import pytest
 from opx.domain.scopes import Scope
 from opx.errors import StoreUnavailableError
 from opx.ingestion.corpus.chunk_files import chunk_file
-from opx.lifecycle.consistency.comparing import WHOLE, Comparison, SegmentKind, StoreSegment
-from opx.lifecycle.consistency.differences import Problem
-from opx.lifecycle.consistency.processes import compared_in_processes
-from opx.lifecycle.consistency.store_checks import CheckedDocuments
 from opx.operations.system import System
 from opx.ports import DocumentChange
 from opx.ports.tables import KEYS
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_assurance.consistency.comparing import WHOLE, Comparison, SegmentKind, StoreSegment
+from opx_assurance.consistency.differences import Problem
+from opx_assurance.consistency.processes import compared_in_processes
+from opx_assurance.consistency.store_checks import CheckedDocuments
 from opx_testing.entries import a_change, an_entry
 from tests.e2e.systems import SystemUnderTest, key_of
 from tests.support.segments_support import objects, unknown_objects
@@ -129,7 +129,7 @@ def test_catalog_that_is_lost_leaves_the_whole_corpus(broken: SystemUnderTest) -
 def test_changed_sidecar_is_found_wherever_the_listing_is_cut(
     embedded: SystemUnderTest, monkeypatch: pytest.MonkeyPatch, listed: int
 ) -> None:
-    monkeypatch.setattr("opx.lifecycle.consistency.comparing._LISTED", listed)
+    monkeypatch.setattr("opx_assurance.consistency.comparing._LISTED", listed)
     runbooks = [f"documents/runbooks/{name}.md" for name in ("a", "b", "b.md.a", "c")]
     for key in runbooks:
         embedded.put(key, f"# {key}\n\nText.\n")

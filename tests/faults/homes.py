@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from opx.domain.scopes import Scope
-from opx.lifecycle.consistency.differences import ReconcileReport
 from opx.operations.system import System
 from opx.ports import Item, ObjectInfo, SearchFilter, SearchRequest
 from opx.ports.tables import ALL_TABLES, ANNOUNCEMENTS, AUDIT, LIFECYCLE
 from opx.settings import Settings
+from opx_assurance.consistency.differences import ReconcileReport
 from tests.faults.disks import NOW, Disk
 from tests.faults.mortal import starter
 

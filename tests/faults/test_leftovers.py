@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from opx.lifecycle.consistency.differences import Problem
+from opx_assurance.consistency.differences import Problem
 from tests.faults.disks import NOW, Disk, Ended
 from tests.faults.homes import ACME, Template, opened
 from tests.support.attacks import kills

@@ -14,11 +14,11 @@ import pytest
 
 from opx.domain.scopes import Scope
 from opx.errors import ArchiveError
-from opx.lifecycle.archive.file import ENTRIES, MANIFEST, digest_of
 from opx.operations.system import System
 from opx.ports.tables import ALL_TABLES
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_assurance.archive.file import ENTRIES, MANIFEST, digest_of
 from opx_testing.fake_time import FakeTime
 from tests.support.cli_support import WordEmbedder
 

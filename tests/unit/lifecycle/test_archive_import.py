@@ -237,7 +237,6 @@ def test_an_import_whose_archive_is_lost_is_given_up_once_the_stores_agree(other
 
 def test_every_table_is_kept_or_known_to_be_made_anew() -> None:
     """A new table is to be decided on."""
-    from opx.lifecycle.archive.exporting import ARCHIVED
     from opx.ports.tables import (
         ALL_TABLES,
         ANNOUNCEMENTS,
@@ -252,6 +251,7 @@ def test_every_table_is_kept_or_known_to_be_made_anew() -> None:
         KEYS,
         WEB_CACHE,
     )
+    from opx_assurance.archive.exporting import ARCHIVED
 
     # Announcements are of events that another installation's bucket sent; importing sends its own.
     made_anew: list[TableSpec] = [

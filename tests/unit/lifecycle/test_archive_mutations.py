@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from opx.errors import ArchiveError, IndexUnavailableError
-from opx.lifecycle.archive.exporting import ARCHIVED
 from opx.lifecycle.report import ImportReport
 from opx.operations.system import System
+from opx_assurance.archive.exporting import ARCHIVED
 from tests.support.archive_support import Entries, entries_of, everything_in, services_at, write
 from tests.support.attacks import Attack, AttackReport, cases
 from tests.support.cli_support import Opx

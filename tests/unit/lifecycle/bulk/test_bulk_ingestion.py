@@ -15,8 +15,8 @@ from opx.ingestion.corpus.claims import current_id
 from opx.ingestion.events import Result
 from opx.lifecycle.bulk.job import BulkKind, BulkStage, BulkWork
 from opx.lifecycle.bulk.listing import SHARD_BYTES, packed
-from opx.lifecycle.consistency.differences import Problem
 from opx.ports import Vectors
+from opx_assurance.consistency.differences import Problem
 from tests.support.bulk_support import (
     FOLDER,
     begun,

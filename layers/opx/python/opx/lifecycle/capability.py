@@ -19,7 +19,6 @@ from opx.ingestion.corpus.sizes import DocumentSizes
 from opx.ingestion.indexing.capability import Indexing
 from opx.learning.capability import Learning
 from opx.lifecycle.daily import DailyFeed
-from opx.lifecycle.seal.signing import SigningKey
 from opx.lifecycle.usage import UsageLog
 from opx.ports import Embedder, Storage, Tables, WorkQueue
 from opx.ports.files import StoreFiles
@@ -29,19 +28,12 @@ from opx.runtime.knowledge_file import Installation, read_section
 from opx.runtime.metrics import Report, unreported
 from opx.runtime.threads import cores
 from opx.settings import DEPLOYED_KEY, MANAGED_ENGINE
+from opx_assurance.seal.signing import SigningKey
 
 if TYPE_CHECKING:
     from opx.domain.documents import DocumentChunk, DocumentKey
-    from opx.lifecycle.archive.exporting import Exporter
-    from opx.lifecycle.archive.importing import Importer
-    from opx.lifecycle.consistency.comparing import Comparison
-    from opx.lifecycle.consistency.processes import StartSystem
-    from opx.lifecycle.consistency.reconcile import Reconciler, Repairs
-    from opx.lifecycle.consistency.repair import StoreRepair
-    from opx.lifecycle.consistency.store_checks import CheckedDocuments, ComparedStores, StoreChecks
     from opx.lifecycle.coverage import CoverageReport
     from opx.lifecycle.holdings import HoldingsCount
-    from opx.lifecycle.past.as_of import AsOf
     from opx.lifecycle.reindex.filling import Filler, SearchedDocuments
     from opx.lifecycle.reindex.job import Pace
     from opx.lifecycle.reindex.reindexing import Reindexer
@@ -50,15 +42,23 @@ if TYPE_CHECKING:
     from opx.lifecycle.retention.holds import Holds
     from opx.lifecycle.retention.pruning import DailyCalibration, DailyPruning, KnowledgePruningService
     from opx.lifecycle.retention.reviews import Reviews
-    from opx.lifecycle.seal.contents import SealedContents
-    from opx.lifecycle.seal.daily import DailySealing
-    from opx.lifecycle.seal.sealing import Sealing
     from opx.lifecycle.usage import DayCount
     from opx.lifecycle.warm_words import WarmWords
     from opx.ports.search import WordsSegments
     from opx.records.audit import AuditLog
     from opx.retrieval.calibration.calibrating import Calibrator
     from opx.retrieval.calibration.models import CalibrationStore
+    from opx_assurance.archive.exporting import Exporter
+    from opx_assurance.archive.importing import Importer
+    from opx_assurance.consistency.comparing import Comparison
+    from opx_assurance.consistency.processes import StartSystem
+    from opx_assurance.consistency.reconcile import Reconciler, Repairs
+    from opx_assurance.consistency.repair import StoreRepair
+    from opx_assurance.consistency.store_checks import CheckedDocuments, ComparedStores, StoreChecks
+    from opx_assurance.past.as_of import AsOf
+    from opx_assurance.seal.contents import SealedContents
+    from opx_assurance.seal.daily import DailySealing
+    from opx_assurance.seal.sealing import Sealing
 
 log = logging.getLogger(__name__)
 
@@ -131,10 +131,10 @@ class Lifecycle:
 
     def pruning(self, report: Report = unreported) -> KnowledgePruningService:
         """Removes expired versions in all scopes. Raises `KnowledgeConfigError`."""
-        from opx.lifecycle.consistency.leftovers import LeftoverFiles
         from opx.lifecycle.retention.due import DueVersions, PatternKeeper, Redating
         from opx.lifecycle.retention.pruning import KnowledgePruningService, read_guard_rules
         from opx.lifecycle.retention.removal import Removal
+        from opx_assurance.consistency.leftovers import LeftoverFiles
 
         corpus, tables, installation = self.corpus, self.tables, self.installation
         state = self._retention_state()
@@ -190,7 +190,7 @@ class Lifecycle:
     @cached_property
     def as_of(self) -> AsOf:
         """Searches the knowledge base as of a past time."""
-        from opx.lifecycle.past.as_of import AsOf
+        from opx_assurance.past.as_of import AsOf
 
         return AsOf(
             catalog=self.corpus.catalog,
@@ -251,14 +251,14 @@ class Lifecycle:
 
     def exporter(self, progress: Callable[[str, int], None] = lambda _what, _count: None) -> Exporter:
         """Writes archives. `progress` is called with the kind of item written and the count so far."""
-        from opx.lifecycle.archive.exporting import Exporter
+        from opx_assurance.archive.exporting import Exporter
 
         tables, storage, corpus = self.tables, self.storage, self.corpus
         return Exporter(self.installation, tables=tables, storage=storage, corpus=corpus, progress=progress)
 
     def importer(self, progress: Callable[[str], None] = lambda _: None) -> Importer:
         """Imports archives. `progress` is called with a description of the next step."""
-        from opx.lifecycle.archive.importing import Importer
+        from opx_assurance.archive.importing import Importer
 
         return Importer(
             self.installation,
@@ -275,7 +275,7 @@ class Lifecycle:
     ) -> Reconciler:
         """Reconciles the stores; with `thorough`, index entries are compared one by one, and all files are read.
         `progress` is called with the kind of item compared and the count so far."""
-        from opx.lifecycle.consistency.reconcile import Reconciler
+        from opx_assurance.consistency.reconcile import Reconciler
 
         checks, repairs = self._checks(thorough=thorough), self.repairs(thorough=thorough)
         compared = partial(self._compared, thorough=thorough)
@@ -283,22 +283,22 @@ class Lifecycle:
 
     def repairs(self, *, thorough: bool = False) -> Repairs:
         """Repairs differences between the stores."""
-        from opx.lifecycle.consistency.reconcile import Repairs
+        from opx_assurance.consistency.reconcile import Repairs
 
         checks = self._checks(thorough=thorough)
         return Repairs(self._compared_stores, checks, self.graph, self.ingestion, self.work)
 
     def comparison(self, *, thorough: bool = False) -> Comparison:
         """Compares the stores by segments, which may be compared at the same time, here or elsewhere."""
-        from opx.lifecycle.consistency.comparing import Comparison
+        from opx_assurance.consistency.comparing import Comparison
 
         return Comparison(self._compared_stores, self._checks(thorough=thorough))
 
     def _compared(self, *, thorough: bool) -> Iterator[CheckedDocuments]:
         """Findings of everything: by this process, or by one for each core where there are many documents."""
-        from opx.lifecycle.consistency.comparing import WHOLE
-        from opx.lifecycle.consistency.noted import NotedSegments
-        from opx.lifecycle.consistency.processes import (
+        from opx_assurance.consistency.comparing import WHOLE
+        from opx_assurance.consistency.noted import NotedSegments
+        from opx_assurance.consistency.processes import (
             DOCUMENTS_A_SEGMENT,
             SEGMENTS_A_PROCESS,
             compared_in_processes,
@@ -316,19 +316,19 @@ class Lifecycle:
         return noted.compared(segments, compare)
 
     def _checks(self, *, thorough: bool) -> StoreChecks:
-        from opx.lifecycle.consistency.store_checks import StoreChecks
+        from opx_assurance.consistency.store_checks import StoreChecks
 
         return StoreChecks(self._compared_stores, self.installation, self.ingestion, thorough=thorough)
 
     @property
     def _compared_stores(self) -> ComparedStores:
-        from opx.lifecycle.consistency.store_checks import ComparedStores
+        from opx_assurance.consistency.store_checks import ComparedStores
 
         return ComparedStores(self.tables, self.storage, self.corpus, self.indexing, self.files())
 
     def repair(self, progress: Callable[[str, int], None] = lambda _what, _count: None) -> StoreRepair:
         """Rebuilds stores from whatever is left. `progress` is called with the kind of item compared and the count so far."""
-        from opx.lifecycle.consistency.repair import StoreRepair
+        from opx_assurance.consistency.repair import StoreRepair
 
         return StoreRepair(
             self.files(), self.tables, partial(self.reconciler, thorough=True, progress=progress), progress
@@ -337,13 +337,13 @@ class Lifecycle:
     def sealing(self, progress: Callable[[str, int], None] = lambda _what, _count: None) -> Sealing:
         """Seals all contents, and compares them with the last seal. `progress` is called with the kind of item read and the
         count so far."""
-        from opx.lifecycle.seal.contents import SealedContents
+        from opx_assurance.seal.contents import SealedContents
 
         return self._sealing(SealedContents(self.tables, self.storage, self.corpus, progress))
 
     def _sealing(self, contents: SealedContents) -> Sealing:
-        from opx.lifecycle.seal.records import SealStore
-        from opx.lifecycle.seal.sealing import Sealing
+        from opx_assurance.seal.records import SealStore
+        from opx_assurance.seal.sealing import Sealing
 
         clock, documents = self.installation.clock, self.tables.table(DOCUMENTS)
         store = SealStore(self.tables.table(LIFECYCLE), clock)
@@ -372,8 +372,8 @@ class Lifecycle:
 
     def daily_sealing(self) -> DailySealing:
         """Makes the seal of a day. Where the store keeps every version of an object, recorded checksums stand for bytes."""
-        from opx.lifecycle.seal.contents import SealedContents
-        from opx.lifecycle.seal.daily import DailySealing
+        from opx_assurance.seal.contents import SealedContents
+        from opx_assurance.seal.daily import DailySealing
 
         tables, storage, corpus, clock = self.tables, self.storage, self.corpus, self.installation.clock
         is_recorded = storage.past is not None

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from opx.domain.prices import PRICES
-from opx.lifecycle.seal.daily import MOST_ITEMS
+from opx_assurance.seal.daily import MOST_ITEMS
 
 HOURS = 730
 SECONDS = HOURS * 3600

@@ -21,13 +21,13 @@ from opx.ingestion.corpus.clients import Client, ClientState, ClientView
 from opx.ingestion.corpus.stores import AnnouncingObjectStore
 from opx.ingestion.corpus.version import renew
 from opx.ingestion.indexing.book import EditionState
-from opx.lifecycle.consistency.differences import ReconcileReport
 from opx.lifecycle.reindex.job import Progress, ReindexJob, ReindexPhase
 from opx.lifecycle.report import ExportReport, ImportReport, RemovalReport, read_report
 from opx.operations.context import Context
 from opx.operations.registry import Function, operation
 from opx.ports.tables import GRAPH
 from opx.runtime.machine import path_here
+from opx_assurance.consistency.differences import ReconcileReport
 
 if TYPE_CHECKING:
     from opx.ingestion.indexing.book import Edition
@@ -209,7 +209,7 @@ def reconcile(context: Context, request: Reconcile) -> ReconcileReport:
 
     Raises `StoreUnavailableError`: then start again, and `InvalidInputError` over HTTP on AWS.
     """
-    from opx.lifecycle.consistency.reconcile import MOST_REMOVED
+    from opx_assurance.consistency.reconcile import MOST_REMOVED
 
     require_stores(context)
 

@@ -34,8 +34,8 @@ from opx.ingestion.events import EventOutcome
 from opx.ingestion.files import FileToIngest
 from opx.lifecycle.bulk.job import ENDED, BulkKind, BulkStage, BulkWork
 from opx.lifecycle.bulk.planning import SAMPLE, BulkPlan, enlarged
-from opx.lifecycle.consistency.differences import StoreDifference
 from opx.operations import bulk
+from opx_assurance.consistency.differences import StoreDifference
 
 POLL_SECONDS = 10.0
 SHOWN_FAILURES = 20

@@ -23,9 +23,9 @@ from opx.edges.cli.output import (
 )
 from opx.edges.cli.session import Session
 from opx.errors import InvalidInputError
-from opx.lifecycle.consistency.differences import ReconcileReport, StoreDifference
 from opx.lifecycle.reindex.job import ReindexPhase
 from opx.operations import administration, calibration
+from opx_assurance.consistency.differences import ReconcileReport, StoreDifference
 
 REMOTE = (
     "reindex works on a folder of this machine, or with OPX_BACKEND=aws on the system deployed in the account of your "

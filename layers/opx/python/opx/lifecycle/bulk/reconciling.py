@@ -18,12 +18,12 @@ from opx.lifecycle.bulk.files import FOUND, MANIFEST, SHARDS, BulkFiles
 from opx.lifecycle.bulk.job import BulkJob, BulkReport, BulkWork, Shard, ShardApplied, ShardPrepared
 from opx.lifecycle.bulk.kinds import KindStages
 from opx.lifecycle.bulk.planning import CHILDREN, FUNCTION_GB, STATES_A_SHARD, BulkPlan, PlanCount
-from opx.lifecycle.consistency.comparing import Comparison, StoreSegment
-from opx.lifecycle.consistency.differences import REMOVALS, UNREPAIRED, ReconcileReport, StoreFinding
-from opx.lifecycle.consistency.noted import SegmentFound
-from opx.lifecycle.consistency.reconcile import Repairs
-from opx.lifecycle.consistency.store_checks import CheckedDocuments
 from opx.runtime.threads import cores
+from opx_assurance.consistency.comparing import Comparison, StoreSegment
+from opx_assurance.consistency.differences import REMOVALS, UNREPAIRED, ReconcileReport, StoreFinding
+from opx_assurance.consistency.noted import SegmentFound
+from opx_assurance.consistency.reconcile import Repairs
+from opx_assurance.consistency.store_checks import CheckedDocuments
 
 SEGMENT_DOCUMENTS = 2_500
 """Documents of a segment: a child compares them in half a minute on AWS."""

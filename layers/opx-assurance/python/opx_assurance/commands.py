@@ -14,10 +14,10 @@ from opx.edges.cli.output import exit_unless, plural, print_json, print_table, p
 from opx.edges.cli.retention import phases
 from opx.edges.cli.session import Session
 from opx.errors import InvalidInputError
-from opx.lifecycle.consistency.repair import RepairReport
-from opx.lifecycle.seal.records import Seal
-from opx.lifecycle.seal.sealing import SealComparison, SealDifference
-from opx.operations import integrity
+from opx_assurance import operations as integrity
+from opx_assurance.consistency.repair import RepairReport
+from opx_assurance.seal.records import Seal
+from opx_assurance.seal.sealing import SealComparison, SealDifference
 
 _WORKS_ON = (
     "works on a folder of this machine, or with OPX_BACKEND=aws on the stores of a deployed system: see docs/backup.md"

@@ -14,11 +14,11 @@ from typing import Annotated
 from opx.domain.ids import iso_time
 from opx.domain.record import Record, about, replace
 from opx.errors import TooLargeError
-from opx.lifecycle.seal.contents import DOCUMENTS_PART, LeafBatch
-from opx.lifecycle.seal.records import Hashes, Seal, SealProgress
-from opx.lifecycle.seal.sealing import ALTERED, MOST_NAMED, SealDifference, Sealing, is_lasting
 from opx.ports import Clock
 from opx.runtime.metrics import Metric, Report
+from opx_assurance.seal.contents import DOCUMENTS_PART, LeafBatch
+from opx_assurance.seal.records import Hashes, Seal, SealProgress
+from opx_assurance.seal.sealing import ALTERED, MOST_NAMED, SealDifference, Sealing, is_lasting
 
 log = logging.getLogger(__name__)
 

@@ -8,14 +8,14 @@ from typing import Annotated, Any
 from opx.domain.policy import Action
 from opx.domain.record import Record, about
 from opx.domain.requests import Filled, Request, Text
-from opx.lifecycle.consistency.repair import RepairReport
-from opx.lifecycle.seal.records import Seal
-from opx.lifecycle.seal.sealing import SealComparison, SealedReceipt
-from opx.lifecycle.seal.signing import write_new_key
 from opx.operations.context import Context
 from opx.operations.registry import operation
 from opx.retrieval.receipts import read_receipt
 from opx.runtime.machine import path_here
+from opx_assurance.consistency.repair import RepairReport
+from opx_assurance.seal.records import Seal
+from opx_assurance.seal.sealing import SealComparison, SealedReceipt
+from opx_assurance.seal.signing import write_new_key
 
 
 class RepairStores(Request, frozen=True):

@@ -27,17 +27,6 @@ from opx.learning.pattern_rows import (
 )
 from opx.learning.staging import waiting_partition
 from opx.learning.warnings import TriedStep
-from opx.lifecycle.archive.evaluation_rows import EVALUATION_KINDS
-from opx.lifecycle.archive.rows import (
-    Revision,
-    RowKind,
-    require_bytes,
-    require_number,
-    require_text,
-    require_time,
-    scope_key,
-    whole,
-)
 from opx.ports import Item
 from opx.ports.tables import AUDIT, BASELINES, GAPS, OUTCOMES, PATTERNS, STAGING
 from opx.records.audit import SCOPES as AUDIT_SCOPES
@@ -48,6 +37,17 @@ from opx.telemetry.baselines.items import SCOPES as BASELINE_SCOPES
 from opx.telemetry.baselines.items import Series, part_from, record_key, recorded_partition, series_partition
 from opx.telemetry.baselines.readings import TimeWindow
 from opx.telemetry.baselines.summary import Summary
+from opx_assurance.archive.evaluation_rows import EVALUATION_KINDS
+from opx_assurance.archive.rows import (
+    Revision,
+    RowKind,
+    require_bytes,
+    require_number,
+    require_text,
+    require_time,
+    scope_key,
+    whole,
+)
 
 LEARNED_KINDS: dict[str, tuple[RowKind, ...]] = {}
 """Kinds of rows by the name of their table."""

@@ -16,7 +16,11 @@ from opx.ingestion.corpus.catalog import PROVENANCE, document_from_item, documen
 from opx.ingestion.corpus.chunk_files import VERSION_FILE
 from opx.ingestion.corpus.clients import CLIENTS
 from opx.ingestion.events import SIDECAR_SUFFIX, is_document
-from opx.lifecycle.archive.exporting import (
+from opx.lifecycle.report import FOLDER as REMOVALS
+from opx.ports import Item, Storage, Tables
+from opx.ports.tables import DOCUMENTS, PROJECTS, SOURCES, from_json, to_json
+from opx.runtime.knowledge_file import Installation
+from opx_assurance.archive.exporting import (
     ARCHIVED,
     DOCUMENT_LINES,
     FILE_LINES,
@@ -24,9 +28,9 @@ from opx.lifecycle.archive.exporting import (
     VERSION_LINES,
     ArchivedTable,
 )
-from opx.lifecycle.archive.file import ArchiveReader, Blob, BlobReader
-from opx.lifecycle.archive.learned_rows import KEY_KINDS, LEARNED_KINDS
-from opx.lifecycle.archive.references import (
+from opx_assurance.archive.file import ArchiveReader, Blob, BlobReader
+from opx_assurance.archive.learned_rows import KEY_KINDS, LEARNED_KINDS
+from opx_assurance.archive.references import (
     ArchivedDocument,
     DocumentHead,
     PackOrder,
@@ -35,11 +39,7 @@ from opx.lifecycle.archive.references import (
     reason_of,
     refusal,
 )
-from opx.lifecycle.archive.rows import KINDS, REFUSALS, RowKind, check_row, require_text, require_time, source_kinds
-from opx.lifecycle.report import FOLDER as REMOVALS
-from opx.ports import Item, Storage, Tables
-from opx.ports.tables import DOCUMENTS, PROJECTS, SOURCES, from_json, to_json
-from opx.runtime.knowledge_file import Installation
+from opx_assurance.archive.rows import KINDS, REFUSALS, RowKind, check_row, require_text, require_time, source_kinds
 
 _NAMING_SCOPES = ("scopeKey", "scope", "within", "place", "seriesKey", "who", "canonicalPlace")
 _CLIENT = re.compile(r"\bclient:([A-Za-z0-9][A-Za-z0-9._-]{0,63})")

@@ -13,10 +13,10 @@ from queue import SimpleQueue
 from typing import Any, Protocol
 
 from opx.errors import StoreUnavailableError
-from opx.lifecycle.consistency.comparing import Comparison, StoreSegment
-from opx.lifecycle.consistency.store_checks import CheckedDocuments
 from opx.runtime.children import Child, ChildLostError, OpenState
 from opx.settings import Settings
+from opx_assurance.consistency.comparing import Comparison, StoreSegment
+from opx_assurance.consistency.store_checks import CheckedDocuments
 
 DOCUMENTS_A_SEGMENT = 2_500
 """Fewer are compared in less time than a process takes to start."""

@@ -11,10 +11,10 @@ from msgspec import Meta, field
 from opx.domain.record import Record
 from opx.domain.record import from_json as read
 from opx.errors import InvalidInputError
-from opx.lifecycle.archive.rows import Count, RowKind, require_text, require_time, scope_key, whole
 from opx.ports import Item
 from opx.records.dismissals import DISMISSED, DismissedMark, dismissed_partition
 from opx.records.evaluation_keys import QUESTIONS, RUNS, holds_canary, holds_replies
+from opx_assurance.archive.rows import Count, RowKind, require_text, require_time, scope_key, whole
 
 Positive = Annotated[int, Meta(ge=1)]
 
