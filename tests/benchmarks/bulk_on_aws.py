@@ -33,6 +33,7 @@ from opx.ingestion.corpus.claims import current_id
 from opx.lifecycle.bulk import kinds
 from opx.lifecycle.bulk.job import BulkJob
 from opx.ports.tables import KEYS
+from opx_assurance.capability import assurance
 from tests.bulk.bulk_cloud import BulkCloud, a_bulk_cloud, deployed_text
 from tests.bulk.light_cloud import a_light_cloud
 from tests.doubles.memory_bucket import MemoryObjects
@@ -122,7 +123,7 @@ def reconcile(bulk: BulkCloud) -> None:
     """Compares the stores when the claims of killed calls have ended."""
     bulk.clock.sleep(3600)
     began = time.process_time()
-    found = bulk.system.lifecycle.reconciler(progress=lambda _kind, _count: None).run()
+    found = bulk.system.part(assurance).reconciler(progress=lambda _kind, _count: None).run()
     print(
         f"reconcile: {found.objects:,} objects, {found.documents:,} documents, {found.index_documents:,} in the index, in"
         f" {time.process_time() - began:,.0f} s of processor time; {found.total} differences"

@@ -25,6 +25,7 @@ from opx.errors import (
 from opx.operations.context import Caller, Context
 from opx.ports.tables import AUDIT, DOCUMENTS, LIFECYCLE
 from opx.retrieval.receipts import TamperedReceiptError
+from opx_assurance.capability import assurance
 from opx_assurance.operations import ProveReceipt, prove_receipt
 from opx_assurance.seal import contents
 from opx_assurance.seal.merkle import leaf_hash, tree_hash
@@ -49,12 +50,12 @@ def key(tmp_path: Path) -> str:
 
 def sealed(home: Path, key: str = "") -> Seal:
     with services_at(home, signing_key=key) as services:
-        return services.lifecycle.sealing().seal()
+        return services.part(assurance).sealing().seal()
 
 
 def compared(home: Path, key: str = "", **known: str) -> SealComparison:
     with services_at(home, signing_key=key) as services:
-        return services.lifecycle.sealing().compare(**known)
+        return services.part(assurance).sealing().compare(**known)
 
 
 def changed(comparison: SealComparison) -> set[tuple[str, str, str]]:
@@ -119,11 +120,11 @@ def test_a_field_without_a_value_is_none_of_a_seal(home: Path, monkeypatch: pyte
 def test_two_homes_restored_from_one_archive_have_equal_roots(home: Path, tmp_path: Path) -> None:
     archive = tmp_path / "all.opx"
     with services_at(home) as services:
-        services.lifecycle.exporter().write(archive, audit=True)
+        services.part(assurance).exporter().write(archive, audit=True)
     roots = {sealed(home).root}
     for name in ("one", "two"):
         with services_at(tmp_path / name) as services:
-            services.lifecycle.importer().run(archive)
+            services.part(assurance).importer().run(archive)
         roots.add(sealed(tmp_path / name).root)
     assert len(roots) == 1
 

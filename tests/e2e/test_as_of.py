@@ -17,6 +17,7 @@ from opx.domain.scopes import Identity
 from opx.ingestion.corpus.calendar import Calendar, CalendarEntry
 from opx.ingestion.corpus.catalog import document_item
 from opx.ports.tables import DOCUMENTS
+from opx_assurance.capability import assurance
 from opx_assurance.past.as_of import IN_FUTURE, NOT_ALL, UNDATED, UNREADABLE, AsOf, Bounds
 from opx_assurance.past.engine import CAME_LATER
 from tests.e2e.systems import SystemUnderTest, a_system, chunk_key
@@ -213,7 +214,7 @@ class TestVersions:
 class TestBounds:
     def with_bounds(self, system: SystemUnderTest, **bounds: float) -> None:
         services = system.services
-        services.lifecycle.as_of = AsOf(
+        services.part(assurance).as_of = AsOf(
             catalog=services.corpus.catalog,
             calendar=services.corpus.calendar,
             store=services.store,

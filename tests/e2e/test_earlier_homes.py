@@ -21,6 +21,7 @@ from opx.ingestion.events import Result
 from opx.operations.system import System
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_assurance.capability import assurance
 from tests.support.fakes import WordsEmbedder
 
 EARLIER = Path(__file__).parent / "earlier" / "home-and-archive.tar.gz"
@@ -55,7 +56,7 @@ def system(earlier: Path, request: pytest.FixtureRequest) -> Iterator[System]:
         if request.param == "home":
             reindexed(system)
         else:
-            assert system.lifecycle.importer().run(earlier / "archive.zip").notes == []
+            assert system.part(assurance).importer().run(earlier / "archive.zip").notes == []
             list(system.manager.work())
         yield system
 

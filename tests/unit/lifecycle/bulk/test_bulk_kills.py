@@ -15,6 +15,7 @@ from opx.errors import BulkBusyError
 from opx.lifecycle.bulk.finishing import read_report
 from opx.lifecycle.bulk.job import BulkKind, BulkReport, BulkStage
 from opx.operations.system import System
+from opx_assurance.capability import assurance
 from tests.support.bulk_support import contents, drained, put_pages, run, runner, system_at
 
 PAGES = 110
@@ -88,7 +89,7 @@ def test_a_killed_job_goes_on_where_it_was(tmp_path: Path, expected: dict[str, o
         assert (report.documents, report.unsettled, report.failed) == (PAGES, 0, 0)
         assert report.ingested + report.unchanged == PAGES
         assert contents(system) == expected
-        assert system.lifecycle.reconciler().run().total == 0
+        assert system.part(assurance).reconciler().run().total == 0
         assert system.bulk.jobs.get(job.job_id).stage is BulkStage.DONE
         assert run(system).unchanged == PAGES
         await_files(home, {"report.json", "failures.jsonl"})
@@ -112,4 +113,4 @@ def test_a_killed_job_of_a_new_index_goes_on_where_it_was(tmp_path: Path, moment
         assert {name: after[name] for name in ("catalog", "entries", "chunks", "graph")} == {
             name: before[name] for name in ("catalog", "entries", "chunks", "graph")
         }
-        assert system.lifecycle.reconciler(thorough=True).run().total == 0
+        assert system.part(assurance).reconciler(thorough=True).run().total == 0

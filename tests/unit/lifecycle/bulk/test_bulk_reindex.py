@@ -11,6 +11,7 @@ from opx.ingestion.indexing.book import EditionState
 from opx.lifecycle.bulk.job import BulkKind, BulkStage, BulkWork
 from opx.lifecycle.reindex.job import ReindexPhase
 from opx.operations.system import System
+from opx_assurance.capability import assurance
 from tests.support.bulk_support import FOLDER, begun, contents, drained, job_files, page, put_pages, run, system_at
 
 OTHER = BulkWork(kind=BulkKind.REINDEX, model="other")
@@ -75,7 +76,7 @@ def test_documents_that_change_meanwhile_are_caught_up_on(system: System) -> Non
     report = system.bulk.stages.finish(job_id)
     assert report
     assert report.problems == []
-    assert system.lifecycle.reconciler(thorough=True).run().total == 0
+    assert system.part(assurance).reconciler(thorough=True).run().total == 0
     assert system.indexing.document_embedder.model_id == "words/64/other"
 
 

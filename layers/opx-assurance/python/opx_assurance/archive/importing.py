@@ -23,7 +23,6 @@ from opx.ingestion.corpus.catalog import document_item
 from opx.ingestion.corpus.chunk_files import VERSION_FILE
 from opx.ingestion.corpus.claims import current_id
 from opx.ingestion.events import SIDECAR_SUFFIX, Result
-from opx.lifecycle.report import ArchiveFacts, Fate, ImportReport
 from opx.ports import Equals, Item, KeyAbsent, Storage, Table, Tables
 from opx.ports.tables import (
     ALIASES,
@@ -42,6 +41,7 @@ from opx_assurance.archive.contents import ArchiveContents, Contents
 from opx_assurance.archive.exporting import ARCHIVED, BATCH_SIZE, ArchivedTable
 from opx_assurance.archive.file import ArchiveReader, Blob, BlobReader
 from opx_assurance.archive.references import ArchivedDocument
+from opx_assurance.archive.report import ArchiveFacts, Fate, ImportReport
 
 SUBJECT = "import"
 """Partition key in the lifecycle table of archives that were imported, and of the one being imported."""

@@ -66,11 +66,6 @@ _COMMANDS = {
     "reindex": ("indexes", "Build a new index beside the old one, and switch to it."),
     "bulk": ("bulk", "Ingest or reindex many documents at once, on all cores."),
     "calibrate": ("indexes", "Fit the confidence models to this corpus."),
-    "reconcile": ("indexes", "Compare all stores, and repair differences."),
-    "repair": ("integrity", "Rebuild damaged stores from intact data."),
-    "seal": ("integrity", "Seal the stored data, and show later changes."),
-    "export": ("retention", "Export everything that can't be rebuilt into one archive."),
-    "import": ("retention", "Import an archive written by export."),
     "watch": ("watch", "Keep the knowledge in sync with a folder."),
     "categories": ("documents", "List the categories of knowledge."),
     "webhook": ("webhooks", "Manage webhooks of other services."),
@@ -150,7 +145,7 @@ class LazyGroup(click.Group):
         try:
             return super().resolve_command(ctx, [*rest, "--help"] if first == "help" else args)
         except click.exceptions.NoSuchCommand as exc:
-            raise CommandFailed(unknown_command(exc.command_name, [*_COMMANDS])) from exc
+            raise CommandFailed(unknown_command(exc.command_name, [*_summaries()])) from exc
 
     def invoke(self, ctx: click.Context) -> object:
         try:

@@ -28,6 +28,7 @@ from opx.runtime.knowledge_file import Installation
 if TYPE_CHECKING:
     from opx.lifecycle.bulk.calls import StageCalls
     from opx.lifecycle.bulk.stages import BulkStages
+    from opx_assurance.capability import Assurance
 
 
 @dataclass(eq=False)
@@ -42,6 +43,7 @@ class Bulk:
     indexing: Indexing
     ingestion: Ingestion
     lifecycle: Lifecycle
+    assurance: Callable[[], Assurance]
     functions: Callable[[], Functions]
     batch: NewBatchEmbedder
 
@@ -71,8 +73,8 @@ class Bulk:
             scopes=lambda: list(ScopeDirectory(self.corpus.clients, self.corpus.projects).all()),
             filler=self.lifecycle.filler,
             searched=self.lifecycle.searched_documents,
-            comparison=lambda work: self.lifecycle.comparison(thorough=work.thorough),
-            repairs=lambda work: self.lifecycle.repairs(thorough=work.thorough),
+            comparison=lambda work: self.assurance().comparison(thorough=work.thorough),
+            repairs=lambda work: self.assurance().repairs(thorough=work.thorough),
             reindexer=lambda: self.lifecycle.reindexer,
             rebuilds=lambda: self.functions().rebuilds,
             batch=self.batch,
