@@ -386,7 +386,7 @@ class System:
             indexing=self.indexing,
             ingestion=self.ingestion,
             lifecycle=self.lifecycle,
-            assurance=lambda: self.optional_part("assurance"),
+            assurance=partial(self.optional_part, "assurance"),
             functions=lambda: self.ports.functions,
             batch=self.ports.batch_embedder,
         )

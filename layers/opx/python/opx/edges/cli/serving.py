@@ -78,9 +78,16 @@ def _runner(services: System) -> Runner:
     from opx.operations.canaries import CanaryFeed
 
     connectors, lifecycle = services.connectors, services.lifecycle
-    daily = (lifecycle.daily_pruning(), lifecycle.daily_calibration(), lifecycle.daily_usage(), *daily_feeds(services))
+    daily = (lifecycle.daily_pruning(), lifecycle.daily_calibration(), lifecycle.daily_usage())
     return services.runner(
-        _log, (connectors.directory_feed(), *connectors.stream_feeds(), *daily, CanaryFeed(services))
+        _log,
+        (
+            connectors.directory_feed(),
+            *connectors.stream_feeds(),
+            *daily,
+            *daily_feeds(services),
+            CanaryFeed(services),
+        ),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from opx.domain.record import Record
 from opx.errors import InvalidInputError, OpxError
@@ -28,7 +28,6 @@ from opx.runtime.knowledge_file import Installation
 if TYPE_CHECKING:
     from opx.lifecycle.bulk.calls import StageCalls
     from opx.lifecycle.bulk.stages import BulkStages
-    from opx_assurance.capability import Assurance
 
 
 @dataclass(eq=False)
@@ -43,7 +42,7 @@ class Bulk:
     indexing: Indexing
     ingestion: Ingestion
     lifecycle: Lifecycle
-    assurance: Callable[[], Assurance]
+    assurance: Callable[[], Any]
     functions: Callable[[], Functions]
     batch: NewBatchEmbedder
 
