@@ -79,16 +79,8 @@ def _runner(services: System) -> Runner:
 
     connectors, lifecycle = services.connectors, services.lifecycle
     daily = (lifecycle.daily_pruning(), lifecycle.daily_calibration(), lifecycle.daily_usage())
-    return services.runner(
-        _log,
-        (
-            connectors.directory_feed(),
-            *connectors.stream_feeds(),
-            *daily,
-            *daily_feeds(services),
-            CanaryFeed(services),
-        ),
-    )
+    feeds = (connectors.directory_feed(), *connectors.stream_feeds(), *daily, *daily_feeds(services))
+    return services.runner(_log, (*feeds, CanaryFeed(services)))
 
 
 def _deliveries_server(
