@@ -16,7 +16,7 @@ from tests.packaging.test_wheel import Environment, uv
 
 pytestmark = [pytest.mark.packaging, pytest.mark.enable_socket, pytest.mark.timeout(900)]
 
-DISTRIBUTIONS = (".", "layers/opx-connectors", "layers/opx-documents", "layers/opx-code")
+DISTRIBUTIONS = (".", "layers/opx-assurance", "layers/opx-connectors", "layers/opx-documents", "layers/opx-code")
 SHIFTS = [
     {"team": "payments", "person": "Ada", "start": "2026-11-30T08:00Z", "end": "2026-12-07T08:00Z"},
     {"team": "search", "person": "Grace", "start": "2026-11-30T08:00Z", "end": "2026-12-07T08:00Z"},
@@ -63,7 +63,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(ROOT / "examples" / "plugin", copy, ignore=shutil.ignore_patterns("__pycache__"))
     for project in (*(ROOT / name for name in DISTRIBUTIONS), copy):
         uv("build", "--quiet", "--wheel", "--out-dir", str(folder), str(project))
-    assert len(list(folder.glob("*.whl"))) == 5
+    assert len(list(folder.glob("*.whl"))) == len(DISTRIBUTIONS) + 1
     return folder
 
 

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
+import tomllib
 import urllib.request
 import zipfile
 from collections.abc import Iterator
@@ -43,6 +44,17 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def wheel(dist: Path) -> Path:
     (found,) = dist.glob("*.whl")
     return found
+
+
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Wheels of the distributions that every installation has, in a folder."""
+    folder = tmp_path_factory.mktemp("parts")
+    needed = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
+    for name in needed:
+        if name.startswith("opx-"):
+            uv("build", "--quiet", "--wheel", "--out-dir", str(folder), str(ROOT / "layers" / name))
+    return folder
 
 
 class Environment:
@@ -84,9 +96,9 @@ class Environment:
 
 
 @pytest.fixture(scope="module")
-def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+def environment(wheel: Path, parts: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
     made = Environment(tmp_path_factory.mktemp("user"))
-    made.install(str(wheel))
+    made.install("--find-links", str(parts), str(wheel))
     return made
 
 
@@ -129,17 +141,20 @@ def test_a_missing_extra_is_named(environment: Environment) -> None:
 
 
 @pytest.mark.usefixtures("demo")
-def test_it_runs_without_being_installed(wheel: Path, environment: Environment) -> None:
-    run = f"tool run --quiet --from {wheel} opx --home {environment.work / '.opx'} search kafka disk full"
+def test_it_runs_without_being_installed(wheel: Path, parts: Path, environment: Environment) -> None:
+    run = f"tool run --quiet --find-links {parts} --from {wheel} opx"
+    run += f" --home {environment.work / '.opx'} search kafka disk full"
     done = subprocess.run([str(UV), *run.split()], capture_output=True, text=True, timeout=300, check=False)
     assert (done.returncode, "Kafka" in done.stdout) == (0, True), done.stderr
 
 
 @pytest.fixture(scope="module")
-def served(wheel: Path, environment: Environment, demo: str, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+def served(
+    wheel: Path, parts: Path, environment: Environment, demo: str, tmp_path_factory: pytest.TempPathFactory
+) -> Environment:
     assert "Done in" in demo
     made = Environment(tmp_path_factory.mktemp("server"))
-    made.install(f"{wheel}[serve]")
+    made.install("--find-links", str(parts), f"{wheel}[serve]")
     shutil.copytree(environment.work / ".opx", made.work / ".opx")
     return made
 
