@@ -83,6 +83,7 @@ class Assurance:
     restart: StartSystem | None = None
 
     # -- answers as of a past time
+
     @cached_property
     def as_of(self) -> AsOf:
         """Searches the knowledge base as of a past time."""
