@@ -27,7 +27,7 @@ LIBRARY_SHARE = 10 * 1024 * 1024
 """Reserved in a dependency layer's budget for the library's layer and the function's own code."""
 
 _API = ("opx-aws", "opx-telemetry")
-_SEARCH = (*_API, "opx-code", "opx-documents")  # documents are named by their formats
+_SEARCH = (*_API, "opx-assurance", "opx-code", "opx-documents")  # documents are named by their formats
 DISTRIBUTIONS = {
     "api": _API,
     "search": _SEARCH,

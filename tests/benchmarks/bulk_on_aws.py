@@ -31,6 +31,7 @@ from botocore.client import BaseClient
 from opx.adapters.embedded.table import SqliteTable
 from opx.ingestion.corpus.claims import current_id
 from opx.ports.tables import KEYS
+from opx_assurance.capability import assurance
 from opx_bulk import kinds
 from opx_bulk.capability import Bulk
 from opx_bulk.job import BulkJob
@@ -123,7 +124,7 @@ def reconcile(bulk: BulkCloud) -> None:
     """Compares the stores when the claims of killed calls have ended."""
     bulk.clock.sleep(3600)
     began = time.process_time()
-    found = bulk.system.lifecycle.reconciler(progress=lambda _kind, _count: None).run()
+    found = bulk.system.part(assurance).reconciler(progress=lambda _kind, _count: None).run()
     print(
         f"reconcile: {found.objects:,} objects, {found.documents:,} documents, {found.index_documents:,} in the index, in"
         f" {time.process_time() - began:,.0f} s of processor time; {found.total} differences"

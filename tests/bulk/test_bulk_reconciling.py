@@ -10,8 +10,8 @@ import pytest
 from opx.domain.documents import DocumentKey
 from opx.domain.scopes import Scope
 from opx.ingestion.events import ObjectEvent, Result
-from opx.lifecycle.consistency.comparing import Comparison
-from opx.lifecycle.consistency.differences import Problem, ReconcileReport
+from opx_assurance.consistency.comparing import Comparison
+from opx_assurance.consistency.differences import Problem, ReconcileReport
 from opx_bulk import reconciling
 from opx_bulk.capability import Bulk
 from opx_bulk.files import PREPARED, BulkFiles

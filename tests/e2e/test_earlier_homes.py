@@ -21,6 +21,7 @@ from opx.ingestion.events import Result
 from opx.operations.system import System
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_assurance.capability import assurance
 from opx_telemetry.capability import baselines
 from tests.support.fakes import WordsEmbedder
 
@@ -56,7 +57,7 @@ def system(earlier: Path, request: pytest.FixtureRequest) -> Iterator[System]:
         if request.param == "home":
             reindexed(system)
         else:
-            assert system.lifecycle.importer().run(earlier / "archive.zip").notes == []
+            assert system.part(assurance).importer().run(earlier / "archive.zip").notes == []
             list(system.manager.work())
         yield system
 

@@ -41,7 +41,7 @@ def test_the_library_has_its_modules_and_the_knowledge_file(tmp_path: Path) -> N
     assert (package / "data" / "knowledge.yaml").read_bytes() == layer_contents.KNOWLEDGE_FILE.read_bytes()
 
 
-INGESTING = ["aws", "bulk", "code", "connectors", "documents", "streams", "telemetry"]
+INGESTING = ["assurance", "aws", "bulk", "code", "connectors", "documents", "streams", "telemetry"]
 
 
 def test_a_layer_has_its_distributions_and_what_names_their_plugins(tmp_path: Path) -> None:

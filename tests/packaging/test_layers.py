@@ -32,7 +32,7 @@ FUNCTIONS = {
         (
             "opx.adapters.embedded.words",
             *("opx_aws.opensearch", "opx_aws.bedrock_embedder"),
-            *("opx.lifecycle.past.as_of", "opx.lifecycle.versions.differences", "opx.lifecycle.retention.reviews"),
+            *("opx_assurance.past.as_of", "opx.lifecycle.versions.differences", "opx.lifecycle.retention.reviews"),
             *("opx.learning.query", "opx.learning.context", "opx.learning.outcome_recording"),
         ),
     ),
@@ -97,8 +97,8 @@ FUNCTIONS = {
     "seal_knowledge": (
         "ingest",
         (
-            "opx.lifecycle.seal.daily",
-            "opx.lifecycle.seal.signing",
+            "opx_assurance.seal.daily",
+            "opx_assurance.seal.signing",
             "opx_aws.table",
             "opx_aws.secrets",
         ),

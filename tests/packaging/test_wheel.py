@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
+import tomllib
 import urllib.request
 import zipfile
 from collections.abc import Iterator
@@ -49,6 +50,17 @@ def wheel(dist: Path) -> Path:
     return found
 
 
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Wheels of the distributions that every installation has, in a folder."""
+    folder = tmp_path_factory.mktemp("parts")
+    needed = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
+    for name in needed:
+        if name.startswith("opx-"):
+            uv("build", "--quiet", "--wheel", "--out-dir", str(folder), str(ROOT / "layers" / name))
+    return folder
+
+
 class Environment:
     """A Python environment with nothing but the wheels, used from an empty folder without the variables of this process."""
 
@@ -88,7 +100,7 @@ class Environment:
 
 
 @pytest.fixture(scope="module")
-def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+def environment(wheel: Path, parts: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
     made = Environment(tmp_path_factory.mktemp("user"))
     made.install("--find-links", str(wheel.parent), str(wheel))
     return made
@@ -168,7 +180,9 @@ def test_it_runs_without_being_installed(wheel: Path, environment: Environment) 
 
 
 @pytest.fixture(scope="module")
-def served(wheel: Path, environment: Environment, demo: str, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+def served(
+    wheel: Path, parts: Path, environment: Environment, demo: str, tmp_path_factory: pytest.TempPathFactory
+) -> Environment:
     assert "Done in" in demo
     made = Environment(tmp_path_factory.mktemp("server"))
     made.install("--find-links", str(wheel.parent), f"{wheel}[serve]")

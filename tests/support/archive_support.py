@@ -14,11 +14,12 @@ import pytest
 
 from opx.domain.scopes import Scope
 from opx.errors import ArchiveError
-from opx.lifecycle.archive.file import ENTRIES, MANIFEST, digest_of
 from opx.operations.system import System
 from opx.ports.tables import ALL_TABLES
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_assurance.archive.file import ENTRIES, MANIFEST, digest_of
+from opx_assurance.capability import assurance
 from opx_telemetry.capability import baselines
 from opx_testing.fake_time import FakeTime
 from tests.support.cli_support import WordEmbedder
@@ -44,7 +45,7 @@ def an_archive(folder: Path) -> Path:
         put(services, "two", "The zebrafish.", Scope("acme"))
         services.graph.aliases.register(Scope("acme"), "service:payments", "service:pay", by="ann")
         services.part(baselines).add([{"node": "n", "metric": "cpu", "value": 1.0}], scope=Scope("acme"))
-        services.lifecycle.exporter().write(folder / "good.opx")
+        services.part(assurance).exporter().write(folder / "good.opx")
     return folder / "good.opx"
 
 
@@ -97,6 +98,6 @@ def refused(services: System, path: Path, **options: Any) -> str:
     """Message of the refused import, which must have changed nothing."""
     before = everything_in(services)
     with pytest.raises(ArchiveError) as caught:
-        services.lifecycle.importer().run(path, **options)
+        services.part(assurance).importer().run(path, **options)
     assert everything_in(services) == before
     return str(caught.value)

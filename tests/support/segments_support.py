@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from opx.lifecycle.consistency.comparing import SegmentKind, StoreSegment
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_assurance.consistency.comparing import SegmentKind, StoreSegment
 
 
 def unknown_objects(folder: Path) -> Settings:

@@ -24,6 +24,7 @@ from opx.operations.quality import AddOwnQuestion, RunEvaluation, add_own_questi
 from opx.operations.system import System
 from opx.ports.tables import LIFECYCLE, SOURCES, USES
 from opx.records.dismissals import Dismissals
+from opx_assurance.capability import assurance
 from opx_streams import capability
 from opx_streams.streams.definitions import stream_of
 from opx_telemetry.capability import baselines
@@ -40,7 +41,7 @@ def a_whole_archive(folder: Path) -> Path:
     """Of five documents of four scopes, with everything that people, agents and sources leave beside them."""
     with services_at(folder / "from") as services:
         fill(services)
-        services.lifecycle.exporter().write(folder / "whole.opx", audit=True)
+        services.part(assurance).exporter().write(folder / "whole.opx", audit=True)
     return folder / "whole.opx"
 
 
@@ -142,7 +143,7 @@ def work_of(services: System) -> dict[str, Callable[[], object]]:
             for one in READERS
             for text in ("restart the heron", "gannet", "espresso")
         ],
-        "reconcile": lambda: services.lifecycle.reconciler(thorough=True).run(repair=True),
+        "reconcile": lambda: services.part(assurance).reconciler(thorough=True).run(repair=True),
         "gaps": lambda: [list(records.gaps.gaps(scope)) for scope in reader.visible],
         "audit": lambda: list(records.audit.records()),
         "patterns": lambda: [list(learning.patterns.patterns(scope)) for scope in reader.visible],

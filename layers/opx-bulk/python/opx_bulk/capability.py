@@ -20,6 +20,7 @@ from opx.ports.bulk import NewBatchEmbedder
 from opx.ports.queues import Functions
 from opx.ports.tables import LIFECYCLE
 from opx.runtime.knowledge_file import Installation
+from opx_assurance.capability import Assurance, assurance
 from opx_bulk.files import APPLIED, PREPARED
 from opx_bulk.finishing import failures, read_report
 from opx_bulk.job import BulkFailure, BulkJob, BulkJobs, BulkKind, BulkReport, BulkWork
@@ -43,6 +44,7 @@ class Bulk:
     indexing: Indexing
     ingestion: Ingestion
     lifecycle: Lifecycle
+    assurance: Assurance
     functions: Callable[[], Functions]
     batch: NewBatchEmbedder
 
@@ -56,6 +58,7 @@ class Bulk:
             indexing=system.indexing,
             ingestion=system.ingestion,
             lifecycle=system.lifecycle,
+            assurance=system.part(assurance),
             functions=lambda: system.ports.functions,
             batch=system.ports.batch_embedder,
         )
@@ -86,8 +89,8 @@ class Bulk:
             scopes=lambda: list(ScopeDirectory(self.corpus.clients, self.corpus.projects).all()),
             filler=self.lifecycle.filler,
             searched=self.lifecycle.searched_documents,
-            comparison=lambda work: self.lifecycle.comparison(thorough=work.thorough),
-            repairs=lambda work: self.lifecycle.repairs(thorough=work.thorough),
+            comparison=lambda work: self.assurance.comparison(thorough=work.thorough),
+            repairs=lambda work: self.assurance.repairs(thorough=work.thorough),
             reindexer=lambda: self.lifecycle.reindexer,
             rebuilds=lambda: self.functions().rebuilds,
             batch=self.batch,

@@ -32,7 +32,7 @@ from opx.edges.loading import QuietLoader
 from opx.errors import InvalidInputError
 from opx.ingestion.events import EventOutcome
 from opx.ingestion.files import FileToIngest
-from opx.lifecycle.consistency.differences import StoreDifference
+from opx_assurance.consistency.differences import StoreDifference
 from opx_bulk import operations as bulk
 from opx_bulk.job import ENDED, BulkKind, BulkStage, BulkWork
 from opx_bulk.planning import SAMPLE, BulkPlan, enlarged

@@ -16,9 +16,9 @@ from opx.errors import (
     BulkJobNotFoundError,
     StoreUnavailableError,
 )
-from opx.lifecycle.consistency.differences import ReconcileReport
 from opx.ports import Clock, Equals, Item, KeyAbsent, KeyRange, Table
 from opx.ports.tables import put_if
+from opx_assurance.consistency.differences import ReconcileReport
 
 SUBJECT, _TARGETS = "bulk", "bulk targets"
 _WRITES = 5

@@ -10,14 +10,14 @@ from opx.domain.scopes import Scope
 from opx.ingestion.capability import Ingestion
 from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.indexing.capability import Indexing
-from opx.lifecycle.consistency.comparing import Comparison
-from opx.lifecycle.consistency.reconcile import Repairs
 from opx.lifecycle.reindex.filling import Filler, SearchedDocuments
 from opx.lifecycle.reindex.reindexing import Reindexer
 from opx.ports import ObjectStore, Queue, Storage, Table, Tables
 from opx.ports.bulk import NewBatchEmbedder
 from opx.ports.tables import KEYS
 from opx.runtime.knowledge_file import Installation
+from opx_assurance.consistency.comparing import Comparison
+from opx_assurance.consistency.reconcile import Repairs
 from opx_bulk.job import BulkJobs, BulkWork
 
 

@@ -14,12 +14,12 @@ from math import ceil
 from opx.domain.prices import PRICES
 from opx.domain.record import from_json
 from opx.ingestion.events import Result
-from opx.lifecycle.consistency.comparing import Comparison, StoreSegment
-from opx.lifecycle.consistency.differences import REMOVALS, UNREPAIRED, ReconcileReport, StoreFinding
-from opx.lifecycle.consistency.noted import SegmentFound
-from opx.lifecycle.consistency.reconcile import Repairs
-from opx.lifecycle.consistency.store_checks import CheckedDocuments
 from opx.runtime.threads import cores
+from opx_assurance.consistency.comparing import Comparison, StoreSegment
+from opx_assurance.consistency.differences import REMOVALS, UNREPAIRED, ReconcileReport, StoreFinding
+from opx_assurance.consistency.noted import SegmentFound
+from opx_assurance.consistency.reconcile import Repairs
+from opx_assurance.consistency.store_checks import CheckedDocuments
 from opx_bulk.files import FOUND, MANIFEST, SHARDS, BulkFiles
 from opx_bulk.job import BulkJob, BulkReport, BulkWork, Shard, ShardApplied, ShardPrepared
 from opx_bulk.kinds import KindStages

@@ -13,8 +13,9 @@ from opx.domain.scopes import Scope
 from opx.errors import BulkBusyError, BulkCancelledError, BulkJobNotFoundError, StoreUnavailableError
 from opx.ingestion.corpus.claims import current_id
 from opx.ingestion.events import Result
-from opx.lifecycle.consistency.differences import Problem
 from opx.ports import Vectors
+from opx_assurance.capability import assurance
+from opx_assurance.consistency.differences import Problem
 from opx_bulk.capability import Bulk
 from opx_bulk.job import BulkKind, BulkStage, BulkWork
 from opx_bulk.listing import SHARD_BYTES, packed
@@ -197,7 +198,7 @@ def test_a_cancelled_job_leaves_its_report_alone(tmp_path: Path, stages: int) ->
         assert json_file(system, f"bulk/{job_id}/report.json")["ingested"] == (50 if stages == 4 else 0)
         with pytest.raises(BulkCancelledError):
             bulk.apply(job_id, 1)
-        found = {one.problem for one in system.lifecycle.reconciler().run().differences}
+        found = {one.problem for one in system.part(assurance).reconciler().run().differences}
         assert found == {Problem.NOT_TAKEN_IN}  # and nothing half-written
         assert run(system).ingested == (10 if stages == 4 else 60)
 
@@ -221,7 +222,7 @@ def test_reconciling_finds_no_difference_after_a_job(tmp_path: Path) -> None:
     with system_at(tmp_path / "home") as system:
         put_pages(system, 8)
         run(system, processes=1)
-        assert system.lifecycle.reconciler(thorough=True).run().total == 0
+        assert system.part(assurance).reconciler(thorough=True).run().total == 0
 
 
 def test_a_removed_client_is_in_no_file_of_a_job(tmp_path: Path) -> None:

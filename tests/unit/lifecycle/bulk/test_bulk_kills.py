@@ -13,6 +13,7 @@ import pytest
 
 from opx.errors import BulkBusyError
 from opx.operations.system import System
+from opx_assurance.capability import assurance
 from opx_bulk.capability import Bulk
 from opx_bulk.finishing import read_report
 from opx_bulk.job import BulkKind, BulkReport, BulkStage
@@ -89,7 +90,7 @@ def test_a_killed_job_goes_on_where_it_was(tmp_path: Path, expected: dict[str, o
         assert (report.documents, report.unsettled, report.failed) == (PAGES, 0, 0)
         assert report.ingested + report.unchanged == PAGES
         assert contents(system) == expected
-        assert system.lifecycle.reconciler().run().total == 0
+        assert system.part(assurance).reconciler().run().total == 0
         assert system.part(Bulk.of).jobs.get(job.job_id).stage is BulkStage.DONE
         assert run(system).unchanged == PAGES
         await_files(home, {"report.json", "failures.jsonl"})
@@ -113,4 +114,4 @@ def test_a_killed_job_of_a_new_index_goes_on_where_it_was(tmp_path: Path, moment
         assert {name: after[name] for name in ("catalog", "entries", "chunks", "graph")} == {
             name: before[name] for name in ("catalog", "entries", "chunks", "graph")
         }
-        assert system.lifecycle.reconciler(thorough=True).run().total == 0
+        assert system.part(assurance).reconciler(thorough=True).run().total == 0

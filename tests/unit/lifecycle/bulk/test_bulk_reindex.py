@@ -10,6 +10,7 @@ from opx.errors import BulkCancelledError, InvalidInputError, ReindexBusyError
 from opx.ingestion.indexing.book import EditionState
 from opx.lifecycle.reindex.job import ReindexPhase
 from opx.operations.system import System
+from opx_assurance.capability import assurance
 from opx_bulk.capability import Bulk
 from opx_bulk.job import BulkKind, BulkStage, BulkWork
 from tests.support.bulk_support import FOLDER, begun, contents, drained, job_files, page, put_pages, run, system_at
@@ -76,7 +77,7 @@ def test_documents_that_change_meanwhile_are_caught_up_on(system: System) -> Non
     report = system.part(Bulk.of).stages.finish(job_id)
     assert report
     assert report.problems == []
-    assert system.lifecycle.reconciler(thorough=True).run().total == 0
+    assert system.part(assurance).reconciler(thorough=True).run().total == 0
     assert system.indexing.document_embedder.model_id == "words/64/other"
 
 

@@ -162,10 +162,12 @@ class Module:
 class Feature:
     """Operations of another distribution, which an entry point of `opx.operations` names. `modules` declare them. `commands`
     are those that aren't made from an operation's declaration: by name, the module that has `<name>_command`, and a
-    summary."""
+    summary. `daily` are modules that have `daily_feed`, which makes a `Feed` of a system: work of a single-process
+    installation."""
 
     modules: tuple[Module, ...]
     commands: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    daily: tuple[str, ...] = ()
 
 
 class Registry:
@@ -276,8 +278,7 @@ MODULES = (
     Module("masked_secrets", ("secrets",)),
     Module("projects", ("projects",)),
     Module("calibration", ("calibration",)),
-    Module("administration", ("clients", "reconciliation", "index")),
-    Module("integrity"),
+    Module("administration", ("clients", "index")),
 )
 """Modules in the order in which their operations are listed."""
 

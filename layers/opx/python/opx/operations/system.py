@@ -6,11 +6,11 @@ A capability is imported on first use: a function that only searches never loads
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, TypeVar
 
 from opx import plugins
-from opx.errors import MissingDistributionError
+from opx.errors import InvalidInputError, MissingDistributionError
 from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.indexing.capability import Indexing
 from opx.ports import Clock
@@ -357,16 +357,9 @@ class System:
             learning=self.learning,
             calibrations=lambda: self.questions.calibrations,
             audit=lambda: self.records.audit,
-            schedule=self._schedule,
-            files=lambda: self.ports.files,
-            secrets=lambda: self.ports.secrets,
-            deployment_secrets=lambda: self.ports.deployment_secrets,
             words=lambda: self.ports.words,
-            restart=self.restart,
+            assurance=partial(self.optional_part, "assurance"),
         )
-
-    def _schedule(self) -> None:
-        self.connectors.schedule()
 
     @cached_property
     def questions(self) -> Questions:
@@ -393,7 +386,11 @@ class System:
         return internet_search(self.installation, self.tables, self.ports.secrets, self.ports.open_web)
 
     def _past(self, query: ParsedQuery, where: SearchFilter, index: SearchEngine) -> SearchEngine:
-        return self.lifecycle.as_of.engine(query, where, index)
+        assurance = self.optional_part("assurance")
+        if assurance is None:
+            raise InvalidInputError("answers as of a past time take another distribution: pip install opx-assurance")
+        engine: SearchEngine = assurance.as_of.engine(query, where, index)
+        return engine
 
     @cached_property
     def pattern_queries(self) -> PatternQueries:

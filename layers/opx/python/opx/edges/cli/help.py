@@ -23,6 +23,7 @@ SECTIONS: Mapping[str, str] = {
 """All commands by section of the full help, in the order of use."""
 
 _OF_DISTRIBUTIONS = {
+    "opx-assurance": "seal repair reconcile export import",
     "opx-bulk": "bulk",
     "opx-serve": "serve mcp console run",
     "opx-streams": "stream webhook",

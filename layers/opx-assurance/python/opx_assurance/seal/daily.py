@@ -14,20 +14,17 @@ from typing import Annotated
 from opx.domain.ids import iso_time
 from opx.domain.record import Record, about, replace
 from opx.errors import TooLargeError
-from opx.lifecycle.seal.contents import DOCUMENTS_PART, LeafBatch
-from opx.lifecycle.seal.records import Hashes, Seal, SealProgress
-from opx.lifecycle.seal.sealing import ALTERED, MOST_NAMED, SealDifference, Sealing, is_lasting
+from opx.lifecycle.costs import MOST_SEALED
 from opx.ports import Clock
 from opx.runtime.metrics import Metric, Report
+from opx_assurance.seal.contents import DOCUMENTS_PART, LeafBatch
+from opx_assurance.seal.records import Hashes, Seal, SealProgress
+from opx_assurance.seal.sealing import ALTERED, MOST_NAMED, SealDifference, Sealing, is_lasting
 
 log = logging.getLogger(__name__)
 
 _MOST_DOUBTS = 300
 """Of those that are described again at the end: a name has up to 1 KB, and they are kept in one item of 400 KB."""
-
-
-MOST_ITEMS = 2_000_000
-"""Of a run in a function: their leaves and those of the last seal take 650 bytes of memory each."""
 
 
 _ACCEPTED = "accepted"
@@ -86,7 +83,7 @@ class DailySealing:
         is sealed as it is, also over a seal of another key; the runs that go on with it need not be called so.
 
         Raises `AlteredSealError` and `UntrustedSealError` for a last seal that was altered or is not signed by this key,
-        `InvalidInputError` for a key that can't be used, `TooLargeError` for more than `MOST_ITEMS` in limited time, and
+        `InvalidInputError` for a key that can't be used, `TooLargeError` for more than `MOST_SEALED` in limited time, and
         `StoreUnavailableError`.
         """
         end, now = self._clock() + seconds, iso_time(self._clock())
@@ -103,10 +100,10 @@ class DailySealing:
             if last:
                 self._compare(batch, before, last, progress)
             progress.add(batch.leaves, batch.position)
-            if seconds < float("inf") and progress.count > MOST_ITEMS:
+            if seconds < float("inf") and progress.count > MOST_SEALED:
                 self._store.forget()
                 raise TooLargeError(
-                    f"more than {MOST_ITEMS:,} items: `opx seal` has no limit, or shorten OPX_AUDIT_DAYS"
+                    f"more than {MOST_SEALED:,} items: `opx seal` has no limit, or shorten OPX_AUDIT_DAYS"
                 )
             if self._clock() >= end:
                 self._store.keep(progress)

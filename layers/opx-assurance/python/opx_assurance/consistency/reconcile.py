@@ -19,13 +19,13 @@ from opx.ingestion.capability import Ingestion
 from opx.ingestion.corpus_writer import metadata_text
 from opx.ingestion.events import ObjectEvent, Result
 from opx.ingestion.files import OBJECT_METADATA
-from opx.lifecycle.consistency.catalog_rows import KeyRows
-from opx.lifecycle.consistency.comparing import SegmentKind
-from opx.lifecycle.consistency.differences import REMOVALS, UNREPAIRED, Problem, ReconcileReport, StoreFinding
-from opx.lifecycle.consistency.store_checks import CheckedDocuments, ComparedStores, StoreChecks, scope_of
-from opx.lifecycle.consistency.version_files import metadata_of, restore_outline
 from opx.ports import DocumentChange, Tables, WorkQueue
 from opx.ports.tables import KEYS, LIFECYCLE
+from opx_assurance.consistency.catalog_rows import KeyRows
+from opx_assurance.consistency.comparing import SegmentKind
+from opx_assurance.consistency.differences import REMOVALS, UNREPAIRED, Problem, ReconcileReport, StoreFinding
+from opx_assurance.consistency.store_checks import CheckedDocuments, ComparedStores, StoreChecks, scope_of
+from opx_assurance.consistency.version_files import metadata_of, restore_outline
 
 MOST_REMOVED = 0.2
 """Largest share of one kind of item that a repair removes; more indicates a lost store, to be restored from its backup."""
@@ -74,7 +74,7 @@ class Reconciler:
             report.waiting, failed = self.repairs.work()
             report.repaired -= failed
             if not (failed or report.failed or report.waiting or report.held_back):
-                from opx.lifecycle.archive.importing import give_up
+                from opx_assurance.archive.importing import give_up
 
                 report.given_up = give_up(self.tables.table(LIFECYCLE))
         return report

@@ -16,7 +16,13 @@ from opx.ingestion.corpus.catalog import PROVENANCE, document_from_item, documen
 from opx.ingestion.corpus.chunk_files import VERSION_FILE
 from opx.ingestion.corpus.clients import CLIENTS
 from opx.ingestion.events import SIDECAR_SUFFIX, is_document
-from opx.lifecycle.archive.exporting import (
+from opx.lifecycle.report import FOLDER as REMOVALS
+from opx.lifecycle.rows import all_rows, missing_rows
+from opx.ports import Item, Storage, Tables
+from opx.ports.rows import REFUSALS, RowKind, check_row, require_text, require_time
+from opx.ports.tables import DOCUMENTS, PROJECTS, from_json, to_json
+from opx.runtime.knowledge_file import Installation
+from opx_assurance.archive.exporting import (
     DOCUMENT_LINES,
     FILE_LINES,
     HEAD_ATTRIBUTES,
@@ -25,8 +31,8 @@ from opx.lifecycle.archive.exporting import (
     ArchivedTable,
     archived_tables,
 )
-from opx.lifecycle.archive.file import ArchiveReader, Blob, BlobReader
-from opx.lifecycle.archive.references import (
+from opx_assurance.archive.file import ArchiveReader, Blob, BlobReader
+from opx_assurance.archive.references import (
     ArchivedDocument,
     DocumentHead,
     PackOrder,
@@ -35,12 +41,6 @@ from opx.lifecycle.archive.references import (
     reason_of,
     refusal,
 )
-from opx.lifecycle.report import FOLDER as REMOVALS
-from opx.lifecycle.rows import all_rows, missing_rows
-from opx.ports import Item, Storage, Tables
-from opx.ports.rows import REFUSALS, RowKind, check_row, require_text, require_time
-from opx.ports.tables import DOCUMENTS, PROJECTS, from_json, to_json
-from opx.runtime.knowledge_file import Installation
 
 _NAMING_SCOPES = ("scopeKey", "scope", "within", "place", "seriesKey", "who", "canonicalPlace")
 _CLIENT = re.compile(r"\bclient:([A-Za-z0-9][A-Za-z0-9._-]{0,63})")

@@ -19,9 +19,9 @@ from opx.errors import InvalidScopeError
 from opx.graph.naming import ScopeDirectory
 from opx.ingestion.corpus.chunk_files import OUTLINE_SUFFIX, VERSION_FILE
 from opx.ingestion.events import is_document
-from opx.lifecycle.consistency.store_checks import CheckedDocuments, ComparedStores, KnownKey, ListedKeys, StoreChecks
 from opx.ports import HeldDocument, Item, KeyRange, ObjectInfo
 from opx.ports.tables import KEYS
+from opx_assurance.consistency.store_checks import CheckedDocuments, ComparedStores, KnownKey, ListedKeys, StoreChecks
 
 AT_ONCE = 100
 _LISTED = 500

@@ -17,12 +17,12 @@ from opx.domain.scopes import Scope
 from opx.errors import DamagedStoreError, ObjectNotFoundError
 from opx.ingestion.corpus.chunk_files import read_chunks
 from opx.ingestion.events import DOCUMENTS_FOLDER
-from opx.lifecycle.consistency.differences import StoreFinding
-from opx.lifecycle.consistency.reconcile import Repairs
-from opx.lifecycle.consistency.store_checks import StoreChecks, version_of
 from opx.lifecycle.retention.due import AT_ONCE
 from opx.lifecycle.retention.holds import Hold
 from opx.ports import ObjectStore, Table
+from opx_assurance.consistency.differences import StoreFinding
+from opx_assurance.consistency.reconcile import Repairs
+from opx_assurance.consistency.store_checks import StoreChecks, version_of
 
 OBJECTS_A_RUN = 50_000
 """50 requests of a listing, and 25,000 reads of the catalog, at most."""

@@ -5,18 +5,17 @@ Comparing is computing for the most part, and Python computes in one thread at a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
 from dataclasses import dataclass
 from queue import SimpleQueue
-from typing import Any, Protocol
+from typing import Protocol
 
 from opx.errors import StoreUnavailableError
-from opx.lifecycle.consistency.comparing import Comparison, StoreSegment
-from opx.lifecycle.consistency.store_checks import CheckedDocuments
 from opx.runtime.children import Child, ChildLostError, OpenState
-from opx.settings import Settings
+from opx_assurance.consistency.comparing import Comparison, StoreSegment
+from opx_assurance.consistency.store_checks import CheckedDocuments
 
 DOCUMENTS_A_SEGMENT = 2_500
 """Fewer are compared in less time than a process takes to start."""
@@ -25,19 +24,10 @@ SEGMENTS_A_PROCESS = 8
 """So many that all processes end at about the same time; each costs a folder a listing of its largest folders."""
 
 
-class _Comparing(Protocol):
+class HasComparison(Protocol):
+    """The capability of a system, as a child process opens it."""
+
     def comparison(self, *, thorough: bool) -> Comparison: ...
-
-
-class HasLifecycle(Protocol):
-    """A system, as a child process opens it."""
-
-    @property
-    def lifecycle(self) -> _Comparing: ...
-
-
-StartSystem = Callable[[Settings], Any]
-"""Opens a system by its settings, as a context manager. It can be pickled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,19 +37,19 @@ class CompareSegment:
     segment: StoreSegment
     thorough: bool
 
-    def __call__(self, system: HasLifecycle) -> CheckedDocuments:
+    def __call__(self, opened: HasComparison) -> CheckedDocuments:
         found = CheckedDocuments()
-        for checked in system.lifecycle.comparison(thorough=self.thorough).compare(self.segment):
+        for checked in opened.comparison(thorough=self.thorough).compare(self.segment):
             found.add(checked)
         return found
 
 
 def compared_in_processes(
-    opened: OpenState[HasLifecycle], segments: Sequence[StoreSegment], *, processes: int, thorough: bool
+    opened: OpenState[HasComparison], segments: Sequence[StoreSegment], *, processes: int, thorough: bool
 ) -> Iterator[tuple[StoreSegment, CheckedDocuments]]:
     """Each segment with its findings, in the order in which they are compared. Raises `StoreUnavailableError`, also if a
     process was ended."""
-    idle: SimpleQueue[Child[HasLifecycle]] = SimpleQueue()
+    idle: SimpleQueue[Child[HasComparison]] = SimpleQueue()
 
     def compared(segment: StoreSegment) -> tuple[StoreSegment, CheckedDocuments]:
         child = idle.get()
@@ -72,7 +62,7 @@ def compared_in_processes(
 
     with ThreadPoolExecutor(processes, "opx-reconcile") as threads, ExitStack() as children:  # the processes end first
         for _ in range(processes):
-            child: Child[HasLifecycle] = Child(opened, "opx-reconcile")
+            child: Child[HasComparison] = Child(opened, "opx-reconcile")
             children.callback(child.end)
             idle.put(child)
         try:

@@ -23,14 +23,14 @@ from opx.ingestion.corpus.claims import current_id
 from opx.ingestion.corpus.failures import failure_id
 from opx.ingestion.events import SIDECAR_SUFFIX
 from opx.ingestion.indexing.capability import Indexing
-from opx.lifecycle.consistency.catalog_rows import ROW_ERRORS, KeyRows, check_head, is_listed
-from opx.lifecycle.consistency.differences import Problem, StoreFinding
-from opx.lifecycle.consistency.version_files import VersionFileChecks
 from opx.ports import HeldDocument, Item, ObjectInfo, Storage, Table, Tables
 from opx.ports.files import StoreFile, StoreFiles
 from opx.ports.tables import FAILURES, GRAPH, KEYS
 from opx.runtime.knowledge_file import Installation
 from opx.runtime.threads import Each
+from opx_assurance.consistency.catalog_rows import ROW_ERRORS, KeyRows, check_head, is_listed
+from opx_assurance.consistency.differences import Problem, StoreFinding
+from opx_assurance.consistency.version_files import VersionFileChecks
 
 CONTENT = "its content, metadata or sidecar"
 """Detail of a changed object."""

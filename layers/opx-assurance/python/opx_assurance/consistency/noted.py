@@ -10,11 +10,11 @@ import msgspec
 from msgspec import field
 
 from opx.domain.record import Record, from_json
-from opx.lifecycle.consistency.comparing import WHOLE, StoreSegment
-from opx.lifecycle.consistency.differences import StoreFinding
-from opx.lifecycle.consistency.store_checks import CheckedDocuments
 from opx.ports import Clock, ObjectStore
 from opx.ports.objects import read_object
+from opx_assurance.consistency.comparing import WHOLE, StoreSegment
+from opx_assurance.consistency.differences import StoreFinding
+from opx_assurance.consistency.store_checks import CheckedDocuments
 
 NOTED_SECONDS = 86_400.0
 """Time after which an interrupted comparison begins anew. Until then its findings are as good as new ones: each repair looks

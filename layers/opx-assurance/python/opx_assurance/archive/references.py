@@ -14,9 +14,9 @@ from opx.domain.record import Record
 from opx.domain.scopes import scope_of_object
 from opx.errors import ArchiveError, InvalidInputError
 from opx.ingestion.corpus.chunk_files import OUTLINE_SUFFIX, VERSION_FILE, chunk_of_line
-from opx.lifecycle.archive.exporting import DOCUMENT_LINES, FILE_LINES, VERSION_LINES
-from opx.lifecycle.archive.file import MAX_LINE_BYTES, Blob
 from opx.ports.rows import REFUSALS
+from opx_assurance.archive.exporting import DOCUMENT_LINES, FILE_LINES, VERSION_LINES
+from opx_assurance.archive.file import MAX_LINE_BYTES, Blob
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
 """Size of an outline or a report of a removal; documents have 100 MB at most."""

@@ -23,11 +23,6 @@ from opx.ingestion.corpus.catalog import document_item
 from opx.ingestion.corpus.chunk_files import VERSION_FILE
 from opx.ingestion.corpus.claims import current_id
 from opx.ingestion.events import SIDECAR_SUFFIX, Result
-from opx.lifecycle.archive.contents import ArchiveContents, Contents
-from opx.lifecycle.archive.exporting import BATCH_SIZE, ArchivedTable, archived_tables
-from opx.lifecycle.archive.file import ArchiveReader, Blob, BlobReader
-from opx.lifecycle.archive.references import ArchivedDocument
-from opx.lifecycle.report import ArchiveFacts, Fate, ImportReport
 from opx.ports import Equals, Item, KeyAbsent, Storage, Table, Tables
 from opx.ports.tables import (
     ALIASES,
@@ -42,6 +37,11 @@ from opx.ports.tables import (
     put_if,
 )
 from opx.runtime.knowledge_file import Installation
+from opx_assurance.archive.contents import ArchiveContents, Contents
+from opx_assurance.archive.exporting import BATCH_SIZE, ArchivedTable, archived_tables
+from opx_assurance.archive.file import ArchiveReader, Blob, BlobReader
+from opx_assurance.archive.references import ArchivedDocument
+from opx_assurance.archive.report import ArchiveFacts, Fate, ImportReport
 
 SUBJECT = "import"
 """Partition key in the lifecycle table of archives that were imported, and of the one being imported."""

@@ -10,9 +10,9 @@ from opx.domain.scopes import scope_of_key
 from opx.errors import DamagedRowError, InvalidInputError
 from opx.ingestion.corpus.catalog import document_from_item
 from opx.ingestion.corpus.claims import current_id
-from opx.lifecycle.consistency.differences import Problem, StoreFinding
 from opx.ports import Item, KeyAbsent, KeyRange, Tables
 from opx.ports.tables import DOCUMENTS, KEYS, put_if
+from opx_assurance.consistency.differences import Problem, StoreFinding
 
 ROW_ERRORS = (DamagedRowError, InvalidInputError, ValueError, TypeError)
 """Errors of code that reads a row without an attribute, or with a value of another type."""

@@ -24,10 +24,10 @@ from opx.ingestion.corpus.catalog import Catalog
 from opx.ingestion.corpus.chunk_files import read_chunks
 from opx.ingestion.indexing.embedding_cache import CachedEmbedder
 from opx.ingestion.prepared import as_indexed
-from opx.lifecycle.past.engine import PastEngine, PastEntry
 from opx.ports import Clock, ObjectStore, SearchEngine, SearchFilter, Vectors
 from opx.retrieval.query_language import ParsedQuery
 from opx.runtime.threads import Each
+from opx_assurance.past.engine import PastEngine, PastEntry
 
 # -- reading replaced versions
 

@@ -15,10 +15,6 @@ from msgspec import field
 
 from opx.domain.record import Draft, Record
 from opx.ingestion.corpus.version import renew
-from opx.lifecycle.consistency.catalog_rows import restore_heads
-from opx.lifecycle.consistency.differences import REMOVALS, Problem, ReconcileReport, StoreDifference
-from opx.lifecycle.consistency.reconcile import Reconciler
-from opx.lifecycle.consistency.store_checks import CONTENT
 from opx.ports import Tables
 from opx.ports.files import Loss, MendedFiles, StoreFiles
 from opx.ports.tables import (
@@ -34,6 +30,10 @@ from opx.ports.tables import (
     KEYS,
     WEB_CACHE,
 )
+from opx_assurance.consistency.catalog_rows import restore_heads
+from opx_assurance.consistency.differences import REMOVALS, Problem, ReconcileReport, StoreDifference
+from opx_assurance.consistency.reconcile import Reconciler
+from opx_assurance.consistency.store_checks import CONTENT
 
 _DERIVED = (KEYS, ENTRIES, FAILURES, EMBEDDINGS, GRAPH, CALENDAR, ANNOUNCEMENTS, IDEMPOTENCY, DELIVERIES, WEB_CACHE)
 DERIVED = (*(spec.name for spec in _DERIVED), "queue_messages")

@@ -17,12 +17,12 @@ from opx.domain.record import Record, replace
 from opx.errors import AlteredSealError, ReceiptNotFoundError, SealNotFoundError, UntrustedSealError
 from opx.ingestion.corpus.catalog import document_from_item
 from opx.learning.outcome_store import head_key
-from opx.lifecycle.seal.contents import DOCUMENTS_PART, VERSIONS_PART, Leaf, SealedContents
-from opx.lifecycle.seal.records import Hashes, Seal, SealStore, parts_of, root_of
-from opx.lifecycle.seal.signing import SigningKey, is_signed
 from opx.ports import Clock, KeyRange, Table
 from opx.ports.tables import AUDIT, BASELINES, GAPS, OUTCOMES, PATTERNS, SOURCES, STAGING, USAGE, USES
 from opx.retrieval.receipts import Receipt, TamperedReceiptError
+from opx_assurance.seal.contents import DOCUMENTS_PART, VERSIONS_PART, Leaf, SealedContents
+from opx_assurance.seal.records import Hashes, Seal, SealStore, parts_of, root_of
+from opx_assurance.seal.signing import SigningKey, is_signed
 
 MOST_NAMED = 100
 _SECONDS = len("2026-01-01T00:00:00")

@@ -25,9 +25,7 @@ from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.corpus.chunk_files import chunk_file, outline_file
 from opx.ingestion.corpus.claims import current_id
 from opx.ingestion.events import SIDECAR_SUFFIX, document_at
-from opx.lifecycle.archive.file import BLOCK, ArchiveWriter, Blob, BlobWriter, spooled
 from opx.lifecycle.report import FOLDER as REMOVALS
-from opx.lifecycle.report import ExportReport
 from opx.lifecycle.retention.holds import HOLDS, LIFTED
 from opx.lifecycle.rows import all_rows
 from opx.ports import Item, Storage, Tables
@@ -43,6 +41,8 @@ from opx.ports.tables import (
 )
 from opx.records.audit import INSTALLATION
 from opx.runtime.knowledge_file import Installation
+from opx_assurance.archive.file import BLOCK, ArchiveWriter, Blob, BlobWriter, spooled
+from opx_assurance.archive.report import ExportReport
 
 
 @dataclass(eq=False)

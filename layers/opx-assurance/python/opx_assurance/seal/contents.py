@@ -28,12 +28,12 @@ from opx.ingestion.corpus.catalog import PROVENANCE, document_from_item
 from opx.ingestion.corpus.chunk_files import chunk_file, outline_file
 from opx.ingestion.corpus.proving import digest_of
 from opx.ingestion.events import SIDECAR_SUFFIX, document_at
-from opx.lifecycle.archive.exporting import ArchivedTable, archived_tables
-from opx.lifecycle.seal.merkle import leaf_hash
 from opx.ports import Item, ObjectInfo, Storage, Tables
 from opx.ports.tables import AUDIT, DOCUMENTS, GAPS, TableSpec, to_json
 from opx.records.audit import INSTALLATION
 from opx.runtime.threads import Each
+from opx_assurance.archive.exporting import ArchivedTable, archived_tables
+from opx_assurance.seal.merkle import leaf_hash
 
 DOCUMENTS_PART, VERSIONS_PART = "documents", "versions"
 _AT_ONCE = 100

@@ -12,9 +12,9 @@ from typing import Any
 from opx import __version__
 from opx.domain.record import Record
 from opx.errors import AlteredSealError, SealNotFoundError
-from opx.lifecycle.seal.contents import Leaf, Position
-from opx.lifecycle.seal.merkle import leaf_hash, tree_hash
 from opx.ports import Clock, Item, KeyRange, Table
+from opx_assurance.seal.contents import Leaf, Position
+from opx_assurance.seal.merkle import leaf_hash, tree_hash
 
 SUBJECT = "seal"
 """Partition key of the last seal in the lifecycle table."""
