@@ -10,8 +10,11 @@ import pytest
 
 from opx.domain.scopes import Identity
 from opx.errors import EvaluationNotFoundError, InvalidInputError
-from opx.operations import canaries
-from opx.operations.canaries import (
+from opx.operations.context import Caller, Context
+from opx.operations.system import System
+from opx.runtime.deadlines import limited
+from opx_quality import canaries
+from opx_quality.canaries import (
     EVERY_SECONDS,
     MAX_CANARIES,
     CanaryFeed,
@@ -23,11 +26,8 @@ from opx.operations.canaries import (
     mark_canary,
     run_canaries,
 )
-from opx.operations.context import Caller, Context
-from opx.operations.evaluation.kept import OwnQuestion
-from opx.operations.quality import AddOwnQuestion, add_own_question
-from opx.operations.system import System
-from opx.runtime.deadlines import limited
+from opx_quality.evaluation.kept import OwnQuestion
+from opx_quality.quality import AddOwnQuestion, add_own_question
 from tests.support.agent_calls import CORPUS, DISK, DISK_TITLE, a_system, id_of
 
 

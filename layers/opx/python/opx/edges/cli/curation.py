@@ -14,10 +14,10 @@ from opx.edges.cli.operations import AS_JSON_LINES, OperationGroup, request_comm
 from opx.edges.cli.output import CommandFailed, print_json, print_json_lines, safe, warn
 from opx.edges.cli.session import SESSION, Session, pass_session
 from opx.errors import ConditionFailedError
-from opx.operations import contradictions
 from opx.operations.lifecycle import REVIEW_DAYS, MarkReviewed, mark_reviewed
 from opx.operations.paging import MAX_PAGE
 from opx.operations.texts import OriginalText, ReadText, WriteText, read_text, write_text
+from opx_quality import contradictions
 
 
 @request_command("reviewed", mark_reviewed, arguments=("document_id",), json="")

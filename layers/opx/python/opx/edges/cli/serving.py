@@ -74,7 +74,7 @@ def run_command(session: Session, *, once: bool, listen: str | None) -> None:
 
 def _runner(services: System) -> Runner:
     """The work of schedules and functions, in rounds."""
-    from opx.operations.canaries import CanaryFeed
+    from opx_quality.canaries import CanaryFeed
 
     connectors, lifecycle = services.connectors, services.lifecycle
     daily = (lifecycle.daily_pruning(), lifecycle.daily_calibration(), lifecycle.daily_usage(), lifecycle.daily_seal())

@@ -13,13 +13,13 @@ from opx.domain.record import Record, about, replace
 from opx.domain.requests import FilledText, Request
 from opx.errors import InvalidInputError, StoreUnavailableError
 from opx.operations.context import Context, Progress, unwatched
-from opx.operations.evaluation.kept import Evaluations, OwnQuestion
-from opx.operations.quality import SPARE_SECONDS, RunReply, judged, of_installation, reply_to
 from opx.operations.registry import operation
 from opx.ports import Clock, Table
 from opx.ports.tables import GAPS, readable
 from opx.records.evaluation_keys import canary_partition
 from opx.runtime.deadlines import remaining
+from opx_quality.evaluation.kept import Evaluations, OwnQuestion
+from opx_quality.quality import SPARE_SECONDS, RunReply, judged, of_installation, reply_to
 
 if TYPE_CHECKING:
     from opx.operations.system import System
