@@ -29,7 +29,7 @@ LIBRARY_SHARE = 10 * 1024 * 1024
 _SEARCH = ("opx-aws", "opx-code", "opx-documents")  # documents are named by their formats
 DISTRIBUTIONS = {
     "api": ("opx-aws",),
-    "search": _SEARCH,
+    "search": (*_SEARCH, "opx-quality"),
     "manage": (*_SEARCH, "opx-connectors"),
     "ingest": (*_SEARCH, "opx-connectors"),
 }

@@ -12,10 +12,11 @@ import pytest
 from opx.domain.scopes import Identity
 from opx.edges.calling import perform
 from opx.errors import DocumentNotFoundError, EvaluationNotFoundError, ForbiddenError, InvalidInputError
-from opx.operations import load, quality
+from opx.operations import load
 from opx.operations.context import Caller, Context
 from opx.operations.system import System
 from opx.runtime.deadlines import deadline
+from opx_quality import quality
 from opx_quality.evaluation.kept import Evaluations, ReplyVerdict, RunState
 from opx_quality.quality import (
     AddOwnQuestion,

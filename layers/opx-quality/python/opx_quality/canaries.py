@@ -24,7 +24,7 @@ from opx_quality.quality import SPARE_SECONDS, RunReply, judged, of_installation
 if TYPE_CHECKING:
     from opx.operations.system import System
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("opx.quality.canaries")  # a function imports this module without its entry point
 
 MAX_CANARIES = 20
 """Each is a search an hour."""
@@ -133,6 +133,11 @@ class CanaryFeed:
         self._due = self._system.clock() + EVERY_SECONDS
         ask_canaries(self._system)
         return ()
+
+
+def feed(system: System) -> CanaryFeed:
+    """Scheduled work where no scheduler is."""
+    return CanaryFeed(system)
 
 
 def _canaries(system: System) -> list[OwnQuestion]:

@@ -13,7 +13,9 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from opx.connectors.runner import Feed
     from opx.operations.registry import Feature, Module, Operation, Registry, ToolGroup
+    from opx.operations.system import System
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +43,12 @@ def features() -> Mapping[str, Feature]:
     from opx.operations.registry import Feature
 
     return plugins.load_all(plugins.OPERATIONS, Feature)
+
+
+def feeds(system: System) -> list[Feed]:
+    """Scheduled work of other distributions."""
+    modules = [importlib.import_module(name) for feature in features().values() for name in feature.feeds]
+    return [module.feed(system) for module in modules]
 
 
 def of_route(key: str) -> Operation[Any, Any] | None:

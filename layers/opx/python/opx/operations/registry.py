@@ -162,10 +162,11 @@ class Module:
 class Feature:
     """Operations of another distribution, which an entry point of `opx.operations` names. `modules` declare them. `commands`
     are those that aren't made from an operation's declaration: by name, the module that has `<name>_command`, and a
-    summary."""
+    summary. `feeds` name modules with `feed(system)`, which makes a `Feed`: scheduled work of `opx run` and `opx serve`."""
 
     modules: tuple[Module, ...]
     commands: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    feeds: tuple[str, ...] = ()
 
 
 class Registry:
@@ -257,8 +258,6 @@ MODULES = (
     Module("documents", ("documents", "categories")),
     Module("corpus", ("status", "ingest", "uploads", "objects", "documents", "failures")),
     Module("texts", ("texts",)),
-    Module("duplicates", ("duplicates",)),
-    Module("contradictions", ("contradictions",)),
     Module("uploads", ("uploads",)),
     Module("provenance", ("documents",)),
     Module("graph", ("graph",), (KNOWLEDGE,)),
@@ -268,8 +267,6 @@ MODULES = (
     Module("pattern_changes", ("learning",)),
     Module("telemetry", ("baselines",), (OPERATIONS,)),
     Module("questions", ("audit", "answers", "gaps"), (LEARNING,)),
-    Module("canaries", ("evaluations",)),  # before the path of any run
-    Module("quality", ("evaluations",)),
     Module("sources", ("sources", "crawl", "streams")),
     Module("webhooks", ("webhooks",)),
     Module("lifecycle", ("reviews", "documents", "prunings", "holds")),

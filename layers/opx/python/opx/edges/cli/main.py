@@ -59,7 +59,6 @@ _COMMANDS = {
     "hold": ("retention", "Manage legal holds, which prevent deletion."),
     "review": ("retention", "List documents due for review, with their owners."),
     "reviewed": ("curation", "Mark a document as reviewed."),
-    "contradictions": ("curation", "List documents that contradict each other."),
     "status": ("status", "Show the size and health of the knowledge base."),
     "doctor": ("doctor", "Check the system by using it, and suggest what to do."),
     "rebuild": ("ingest", "Ingest again the documents that the index lacks."),
@@ -94,7 +93,6 @@ _COMMANDS = {
     "receipt": ("questions", "Replay the query of a receipt and compare the answers."),
     "audit": ("questions", "List queries with caller, time and returned documents."),
     "gaps": ("questions", "List questions without a good answer; check, close, ignore, assign them."),
-    "eval": ("evaluate", "Measure the quality of answers on a labelled set of questions."),
     "call": ("operations", "Call any operation by its name."),
     "demo": ("demo", "Ingest the example corpus and run five queries on it."),
     "config": ("config", "Show the settings in effect and where each comes from."),
@@ -150,7 +148,7 @@ class LazyGroup(click.Group):
         try:
             return super().resolve_command(ctx, [*rest, "--help"] if first == "help" else args)
         except click.exceptions.NoSuchCommand as exc:
-            raise CommandFailed(unknown_command(exc.command_name, [*_COMMANDS])) from exc
+            raise CommandFailed(unknown_command(exc.command_name, [*_summaries()])) from exc
 
     def invoke(self, ctx: click.Context) -> object:
         try:
