@@ -10,6 +10,7 @@ import pytest
 
 from opx.domain.scopes import Identity
 from opx.errors import EvaluationNotFoundError, InvalidInputError
+from opx.operations import feeds
 from opx.operations.context import Caller, Context
 from opx.operations.system import System
 from opx.runtime.deadlines import limited
@@ -93,7 +94,7 @@ def test_a_machine_without_a_scheduler_queries_them_every_hour(
 ) -> None:
     queried: list[System] = []
     monkeypatch.setattr(canaries, "ask_canaries", queried.append)
-    feed = CanaryFeed(context.system)
+    (feed,) = (one for one in feeds(context.system) if isinstance(one, CanaryFeed))
     for _ in range(int(2 * EVERY_SECONDS / 60.0)):
         feed.poll()
     assert len(queried) in (1, 2)
