@@ -30,7 +30,7 @@ _API = ("opx-aws", "opx-telemetry")
 _SEARCH = (*_API, "opx-assurance", "opx-code", "opx-documents")  # documents are named by their formats
 DISTRIBUTIONS = {
     "api": _API,
-    "search": _SEARCH,
+    "search": (*_SEARCH, "opx-quality"),
     "manage": (*_SEARCH, "opx-bulk", "opx-connectors", "opx-streams"),
     "ingest": (*_SEARCH, "opx-bulk", "opx-connectors", "opx-streams"),
 }

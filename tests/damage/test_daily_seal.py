@@ -11,7 +11,8 @@ from opx.domain.queries import QueryConfig
 from opx.errors import AlteredSealError, SealNotFoundError, TooLargeError, UntrustedSealError
 from opx.operations.system import System
 from opx.ports.tables import LIFECYCLE
-from opx_assurance.capability import assurance, daily_feed
+from opx_assurance.capability import assurance
+from opx_assurance.capability import feed as seal_feed
 from opx_assurance.seal.daily import DailySealing, SealOutcome
 from opx_assurance.seal.records import Seal
 from opx_assurance.seal.signing import write_new_key
@@ -48,16 +49,16 @@ def daily(services: System) -> DailySealing:
 
 
 def test_a_day_has_one_seal(services: System, time: FakeTime) -> None:
-    feed = daily_feed(services)
+    feed = seal_feed(services)
     (line,) = feed.poll()
     assert line == f"sealed: root {last(services).root}, not signed"
-    assert feed.poll() == daily_feed(services).poll() == ()
+    assert feed.poll() == seal_feed(services).poll() == ()
     time.now += DAY
     assert feed.poll() == (line,)
 
 
 def test_tampering_is_named_and_not_hidden_by_a_new_seal(services: System, time: FakeTime, home: Path) -> None:
-    feed = daily_feed(services)
+    feed = seal_feed(services)
     feed.poll()
     first = last(services)
     alter(home / "corpus" / OTHERS[0])

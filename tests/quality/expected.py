@@ -18,17 +18,17 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from opx.domain.queries import SearchMode
-from opx.operations.evaluation.abstention import abstention, separation
-from opx.operations.evaluation.bands import calibrations
-from opx.operations.evaluation.datasets import load_dataset
-from opx.operations.evaluation.figures import means_by_kind
-from opx.operations.evaluation.querying import run_queries
-from opx.operations.evaluation.runner import Evaluation
-from opx.operations.evaluation.runs import EvaluationRun
 from opx.operations.system import System
 from opx.ports import Clock
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_quality.evaluation.abstention import abstention, separation
+from opx_quality.evaluation.bands import calibrations
+from opx_quality.evaluation.datasets import load_dataset
+from opx_quality.evaluation.figures import means_by_kind
+from opx_quality.evaluation.querying import run_queries
+from opx_quality.evaluation.runner import Evaluation
+from opx_quality.evaluation.runs import EvaluationRun
 from tests.quality.splits import SPLITS
 from tests.quality.vectors import VECTORS, KnownVectors, write_vectors
 

@@ -26,15 +26,15 @@ from typing import Any
 import numpy as np
 
 from opx.domain.queries import SearchMode
-from opx.edges.cli.evaluate import evaluation_settings
-from opx.operations.evaluation.datasets import load_dataset
-from opx.operations.evaluation.figures import ndcg
-from opx.operations.evaluation.runner import Evaluation
 from opx.retrieval.confidence import FAR, OTHER
 from opx.retrieval.evidence import CONFIDENCE, NEARNESS, ORDER, Parts, ordered_evidence
 from opx.retrieval.hybrid import BOTH, DEPTH
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_quality.cli.evaluate import evaluation_settings
+from opx_quality.evaluation.datasets import load_dataset
+from opx_quality.evaluation.figures import ndcg
+from opx_quality.evaluation.runner import Evaluation
 from tests.quality.logistic import Array, Fit, fit_listwise, fit_logistic
 from tests.quality.question_evidence import ANSWERABLE, REMOVED, WAYS, QuestionEvidence, Way, collect
 

@@ -14,11 +14,11 @@ from statistics import fmean
 from tempfile import TemporaryDirectory
 
 from opx.domain.results import EvidencePack
-from opx.operations.evaluation.datasets import load_dataset
-from opx.operations.evaluation.figures import hit_rate, ndcg
 from opx.retrieval.fusion import reciprocal_rank_fusion
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_quality.evaluation.datasets import load_dataset
+from opx_quality.evaluation.figures import hit_rate, ndcg
 from tests.quality.expected import FOLDER as OWN
 from tests.quality.graph_questions import FOLDER as GRAPH
 from tests.quality.graph_questions import NOW, PATIENCE, Comparison, GraphQuestions

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from opx.domain.queries import Fusion, SearchMode
 from opx.domain.record import replace
-from opx.operations.evaluation.datasets import LabelledQuestion
-from opx.operations.evaluation.runner import Evaluation
 from opx.ports import Leg
 from opx.retrieval.calibration.questions import without
 from opx.retrieval.evidence import Parts, evidence_of
@@ -17,6 +15,8 @@ from opx.retrieval.judging import PASSAGES, pages_of
 from opx.retrieval.question import focused, value_words
 from opx.text.fields import words
 from opx.text.languages import question_languages
+from opx_quality.evaluation.datasets import LabelledQuestion
+from opx_quality.evaluation.runner import Evaluation
 
 ANSWERABLE, REMOVED = "answerable", "removed"
 LEGS = (BOTH, LEXICAL, VECTOR)

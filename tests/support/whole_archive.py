@@ -17,14 +17,14 @@ from opx.domain.outcomes import OutcomeResult, RecordedOutcome
 from opx.domain.queries import QueryConfig
 from opx.domain.scopes import Identity, Scope
 from opx.lifecycle.retention.holds import Hold, Holds
-from opx.operations.canaries import ListCanaries, RunCanaries, list_canaries, run_canaries
 from opx.operations.context import Caller, Context
-from opx.operations.evaluation.kept import Evaluations
-from opx.operations.quality import AddOwnQuestion, RunEvaluation, add_own_question, run_evaluation
 from opx.operations.system import System
 from opx.ports.tables import LIFECYCLE, SOURCES, USES
 from opx.records.dismissals import Dismissals
 from opx_assurance.capability import assurance
+from opx_quality.canaries import ListCanaries, RunCanaries, list_canaries, run_canaries
+from opx_quality.evaluation.kept import Evaluations
+from opx_quality.quality import AddOwnQuestion, RunEvaluation, add_own_question, run_evaluation
 from opx_streams import capability
 from opx_streams.streams.definitions import stream_of
 from opx_telemetry.capability import baselines

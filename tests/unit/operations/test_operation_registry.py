@@ -17,6 +17,7 @@ from mcp.client.client import Client
 from msgspec import Meta
 from openapi_spec_validator import validate
 
+from opx import operations
 from opx.domain.policy import Action
 from opx.domain.record import Record
 from opx.domain.requests import Request, fields_of
@@ -25,10 +26,10 @@ from opx.edges import http, schemas, tools
 from opx.edges.calling import LocalClient, plain
 from opx.edges.calling import text_of as text_for_agents
 from opx.errors import InvalidInputError
-from opx.operations import load, of_route, of_tool
+from opx.operations import feeds, load, of_route, of_tool
 from opx.operations.context import Caller, Context
 from opx.operations.grants import ToolGrants, read_grants
-from opx.operations.registry import KNOWLEDGE, REGISTRY, Function, Registry, Tool, operation
+from opx.operations.registry import KNOWLEDGE, REGISTRY, Feature, Function, Registry, Tool, operation
 from opx.operations.system import System
 from opx.settings import Settings
 from opx.system import connect
@@ -359,3 +360,14 @@ def test_every_route_and_tool_is_found_by_its_name() -> None:
     for one in load():
         assert one.route is None or of_route(one.route.key) is one
         assert one.tool is None or of_tool(one.name, one.tool.group) is one
+
+
+def test_scheduled_work_that_cannot_be_imported_is_logged_and_the_rest_is_there(
+    services: System, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    usable = feeds(services)
+    known = {**operations.features(), "broken": Feature((), feeds=("opx_broken.hourly",))}
+    monkeypatch.setattr(operations, "features", lambda: known)
+    assert [type(one) for one in feeds(services)] == [type(one) for one in usable]
+    assert usable
+    assert "opx_broken.hourly of the plugin broken can't be used" in caplog.text

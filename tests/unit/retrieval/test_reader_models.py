@@ -9,10 +9,10 @@ import pytest
 
 from opx.domain.queries import ReaderVerdict
 from opx.errors import InvalidInputError
-from opx.operations.evaluation.bands import calibration
 from opx.ports import CandidateReading
 from opx.ports.models import reading_of
 from opx.retrieval.reranking import LabelledReading, ReaderModel, assumed_model, combined, fit_reader
+from opx_quality.evaluation.bands import calibration
 
 ANSWERS, HELPS, NO = ReaderVerdict
 RIGHT = {True: (0.8, 0.15, 0.05), False: (0.05, 0.15, 0.8)}

@@ -55,7 +55,7 @@ def assurance(system: System) -> Assurance:
     )
 
 
-def daily_feed(system: System) -> DailyFeed:
+def feed(system: System) -> DailyFeed:
     """Daily seals within the background loop of a single-process installation."""
     return DailyFeed("seal", lambda: system.part(assurance).daily_sealing().run().lines(), system.clock)
 

@@ -15,5 +15,5 @@ FEATURE = Feature(
         "export": (_COMMANDS, "Export everything that can't be rebuilt into one archive."),
         "import": (_COMMANDS, "Import an archive written by export."),
     },
-    daily=("opx_assurance.capability",),
+    feeds=("opx_assurance.capability",),
 )

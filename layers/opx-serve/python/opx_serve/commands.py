@@ -74,13 +74,12 @@ def run_command(session: Session, *, once: bool, listen: str | None) -> None:
 
 def _runner(services: System) -> Runner:
     """The work of schedules and functions, in rounds."""
-    from opx.operations import daily_feeds
-    from opx.operations.canaries import CanaryFeed
+    from opx.operations import feeds
 
     connectors, lifecycle = services.connectors, services.lifecycle
     daily = (lifecycle.daily_pruning(), lifecycle.daily_calibration(), lifecycle.daily_usage())
-    feeds = (connectors.directory_feed(), *connectors.stream_feeds(), *daily, *daily_feeds(services))
-    return services.runner(_log, (*feeds, CanaryFeed(services)))
+    of_core = (connectors.directory_feed(), *connectors.stream_feeds(), *daily)
+    return services.runner(_log, (*of_core, *feeds(services)))
 
 
 def _deliveries_server(

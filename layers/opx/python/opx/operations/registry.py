@@ -162,12 +162,11 @@ class Module:
 class Feature:
     """Operations of another distribution, which an entry point of `opx.operations` names. `modules` declare them. `commands`
     are those that aren't made from an operation's declaration: by name, the module that has `<name>_command`, and a
-    summary. `daily` are modules that have `daily_feed`, which makes a `Feed` of a system: work of a single-process
-    installation."""
+    summary. `feeds` name modules with `feed(system)`, which makes a `Feed`: scheduled work of `opx run` and `opx serve`."""
 
     modules: tuple[Module, ...]
     commands: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    daily: tuple[str, ...] = ()
+    feeds: tuple[str, ...] = ()
 
 
 class Registry:
@@ -259,8 +258,6 @@ MODULES = (
     Module("documents", ("documents", "categories")),
     Module("corpus", ("status", "ingest", "uploads", "objects", "documents", "failures")),
     Module("texts", ("texts",)),
-    Module("duplicates", ("duplicates",)),
-    Module("contradictions", ("contradictions",)),
     Module("uploads", ("uploads",)),
     Module("provenance", ("documents",)),
     Module("graph", ("graph",), (KNOWLEDGE,)),
@@ -269,8 +266,6 @@ MODULES = (
     Module("patterns", ("learning",), (LEARNING,)),
     Module("pattern_changes", ("learning",)),
     Module("questions", ("audit", "answers", "gaps"), (LEARNING,)),
-    Module("canaries", ("evaluations",)),  # before the path of any run
-    Module("quality", ("evaluations",)),
     Module("sources", ("sources", "crawl")),
     Module("secrets"),
     Module("lifecycle", ("reviews", "documents", "prunings", "holds")),

@@ -25,6 +25,7 @@ SECTIONS: Mapping[str, str] = {
 _OF_DISTRIBUTIONS = {
     "opx-assurance": "seal repair reconcile export import",
     "opx-bulk": "bulk",
+    "opx-quality": "contradictions eval",
     "opx-serve": "serve mcp console run",
     "opx-streams": "stream webhook",
     "opx-telemetry": "baseline ops",

@@ -14,8 +14,6 @@ from opx.domain.scopes import Scope
 from opx.errors import OpxError
 from opx.ingestion.events import DOCUMENTS_FOLDER, EventOutcome, Result
 from opx.ingestion.files import plan_files
-from opx.operations.evaluation.datasets import Dataset
-from opx.operations.evaluation.figures import Table, means_by_kind
 from opx.operations.system import System
 from opx.ports import Embedder, SearchFilter, SearchRequest, SearchResponse, Vectors
 from opx.ports.search import WrappedEmbedder
@@ -24,6 +22,8 @@ from opx.retrieval.hybrid import DEPTH, fused_hits
 from opx.retrieval.question import value_words
 from opx.text.fields import words
 from opx.text.languages import question_languages
+from opx_quality.evaluation.datasets import Dataset
+from opx_quality.evaluation.figures import Table, means_by_kind
 
 FUSIONS = (DEFAULT_FUSION, *(fusion for fusion in Fusion if fusion is not DEFAULT_FUSION))
 

@@ -11,8 +11,8 @@ from typing import Any
 from opx.domain.ids import stable_hash
 from opx.domain.record import replace
 from opx.errors import InvalidInputError
-from opx.operations.evaluation.answers import ReplyJudgement
-from opx.operations.evaluation.datasets import LabelledQuestion, Span, spans_json
+from opx_quality.evaluation.answers import ReplyJudgement
+from opx_quality.evaluation.datasets import LabelledQuestion, Span, spans_json
 
 FORMAT = 1
 PAGES_KEPT = 20

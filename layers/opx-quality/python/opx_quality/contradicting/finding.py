@@ -13,8 +13,8 @@ from itertools import islice
 
 from msgspec import Struct
 
-from opx.text.contradictions.statements import Statement, StatementKind, title_words
 from opx.text.procedures.phrases import words
+from opx_quality.contradicting.statements import Statement, StatementKind, title_words
 
 MOST_COMPARED = 60
 """Statements with the same words that one is compared with."""

@@ -16,17 +16,17 @@ from opx.domain.queries import CATEGORY
 from opx.domain.record import Record, about
 from opx.domain.requests import FilledText, Request, Text
 from opx.errors import DocumentNotFoundError, InvalidInputError
-from opx.operations.comparing import SimilarDocument, described, to_be_compared
 from opx.operations.context import Context
 from opx.operations.documents import find_by_id
 from opx.operations.paging import After, Limit, Next, fitting, read_token, token
 from opx.operations.registry import operation
 from opx.records.dismissals import Dismissals
 from opx.runtime.deadlines import remaining
+from opx_quality.comparing import SimilarDocument, described, to_be_compared
 
 if TYPE_CHECKING:
-    from opx.text.contradictions.finding import Contradiction, StatedDocument
-    from opx.text.contradictions.statements import Statement
+    from opx_quality.contradicting.finding import Contradiction, StatedDocument
+    from opx_quality.contradicting.statements import Statement
 
 SPARE_SECONDS = 8.0
 """Time left for the comparison and the reply when reading stops before the end of a request."""
@@ -174,7 +174,7 @@ class _Reading:
         self.count = len(self._pages)
 
     def contradictions(self) -> Iterator[DocumentContradiction]:
-        from opx.text.contradictions.finding import contradictions
+        from opx_quality.contradicting.finding import contradictions
 
         pages = {one.stated.number: one for one in self._pages}
         for found in contradictions([one.stated for one in self._pages]):
@@ -193,8 +193,8 @@ def _read(context: Context, documents: Sequence[KnowledgeDocument]) -> Iterator[
 
 
 def _page(context: Context, number: int, document: KnowledgeDocument) -> _Page | None:
-    from opx.text.contradictions.finding import StatedDocument, Subject
-    from opx.text.contradictions.statements import statements_of
+    from opx_quality.contradicting.finding import StatedDocument, Subject
+    from opx_quality.contradicting.statements import statements_of
 
     try:
         outline = context.system.questions.documents.outline_of(document)

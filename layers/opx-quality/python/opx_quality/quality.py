@@ -21,8 +21,11 @@ from opx.domain.requests import Filled, FilledText, Request, Text
 from opx.errors import InvalidInputError
 from opx.operations.context import Context
 from opx.operations.documents import IdBeginning, find_document
-from opx.operations.evaluation.figures import ndcg
-from opx.operations.evaluation.kept import (
+from opx.operations.paging import MAX_PAGE, After, Limit, Next, fitting
+from opx.operations.registry import operation
+from opx.runtime.deadlines import remaining
+from opx_quality.evaluation.figures import ndcg
+from opx_quality.evaluation.kept import (
     Evaluations,
     KeptReply,
     KeptRun,
@@ -32,14 +35,11 @@ from opx.operations.evaluation.kept import (
     question_id_of,
     verdict,
 )
-from opx.operations.evaluation.runs import JudgedReply
-from opx.operations.paging import MAX_PAGE, After, Limit, Next, fitting
-from opx.operations.registry import operation
-from opx.runtime.deadlines import remaining
+from opx_quality.evaluation.runs import JudgedReply
 
 if TYPE_CHECKING:
-    from opx.operations.evaluation.datasets import LabelledQuestion
     from opx.retrieval.query import KnowledgeQuery
+    from opx_quality.evaluation.datasets import LabelledQuestion
 
 MAX_QUESTIONS = 1000
 MAX_QUESTION = 2000

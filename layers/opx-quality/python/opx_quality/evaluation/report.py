@@ -7,12 +7,12 @@ from html import escape
 from pathlib import Path
 
 from opx.errors import InvalidInputError
-from opx.operations.evaluation.abstention import FLOOR, FLOORS, abstention, separation
-from opx.operations.evaluation.answers import answer_tables
-from opx.operations.evaluation.bands import band_table, calibrations
-from opx.operations.evaluation.comparison import Loser, compare_runs, false_answers, losers
-from opx.operations.evaluation.figures import MEASURES, WHOLE, lapses, latencies, quality
-from opx.operations.evaluation.runs import EvaluationRun
+from opx_quality.evaluation.abstention import FLOOR, FLOORS, abstention, separation
+from opx_quality.evaluation.answers import answer_tables
+from opx_quality.evaluation.bands import band_table, calibrations
+from opx_quality.evaluation.comparison import Loser, compare_runs, false_answers, losers
+from opx_quality.evaluation.figures import MEASURES, WHOLE, lapses, latencies, quality
+from opx_quality.evaluation.runs import EvaluationRun
 
 LOSERS = 20
 STYLE = (

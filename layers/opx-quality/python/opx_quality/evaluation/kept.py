@@ -17,14 +17,14 @@ from opx.domain.ids import iso_time, stable_hash
 from opx.domain.queries import Band
 from opx.domain.record import Record, about, replace, rounded
 from opx.errors import EvaluationNotFoundError
-from opx.operations.evaluation.abstention import abstention, refused
-from opx.operations.evaluation.bands import calibrations, is_right
-from opx.operations.evaluation.datasets import LabelledQuestion
-from opx.operations.evaluation.figures import WHOLE, latencies, ndcg
-from opx.operations.evaluation.runs import EvaluationRun, JudgedReply, question_json, question_of
 from opx.ports import Clock, Item, KeyRange, Table
 from opx.ports.tables import GAPS, readable
-from opx.records.evaluation_keys import QUESTIONS, RUNS, replies_partition, reply_entry
+from opx_quality.evaluation.abstention import abstention, refused
+from opx_quality.evaluation.bands import calibrations, is_right
+from opx_quality.evaluation.datasets import LabelledQuestion
+from opx_quality.evaluation.figures import WHOLE, latencies, ndcg
+from opx_quality.evaluation.runs import EvaluationRun, JudgedReply, question_json, question_of
+from opx_quality.evaluation_keys import QUESTIONS, RUNS, replies_partition, reply_entry
 
 if TYPE_CHECKING:
     from opx.operations.system import System

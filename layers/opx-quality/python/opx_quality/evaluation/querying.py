@@ -17,16 +17,16 @@ from opx.domain.record import replace
 from opx.domain.results import Answer, RetrievalResult
 from opx.ingestion.indexing.capability import Indexing
 from opx.operations.context import Context
-from opx.operations.evaluation.answers import Form, ReplyJudgement, Shown, judged
-from opx.operations.evaluation.datasets import LabelledQuestion
-from opx.operations.evaluation.runner import Evaluation
-from opx.operations.evaluation.runs import PAGES_KEPT, EvaluationRun, JudgedReply
 from opx.operations.research import FoundAnswer, found_documents
 from opx.operations.search import DEFAULT_RESULTS
 from opx.ports import Embedder, SearchEngine, SearchIndex, SearchRequest, SearchResponse, Vector
 from opx.retrieval.citations import citations
 from opx.retrieval.hybrid import DEPTH
 from opx.retrieval.query import KnowledgeQuery
+from opx_quality.evaluation.answers import Form, ReplyJudgement, Shown, judged
+from opx_quality.evaluation.datasets import LabelledQuestion
+from opx_quality.evaluation.runner import Evaluation
+from opx_quality.evaluation.runs import PAGES_KEPT, EvaluationRun, JudgedReply
 
 MODES = tuple(mode for mode in SearchMode if mode in DEPTH)
 RESULTS = 2 * PAGES_KEPT

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 from opx.domain.record import rounded
 from opx.formats.markdown import one_line
-from opx.operations.evaluation.datasets import ALL, ENOUGH, LabelledQuestion, labels_of
 from opx.text.tokenizer import count_tokens
+from opx_quality.evaluation.datasets import ALL, ENOUGH, LabelledQuestion, labels_of
 
 FIRST_DOCUMENTS = 5
 

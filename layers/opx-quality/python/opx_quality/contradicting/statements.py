@@ -14,10 +14,10 @@ from enum import StrEnum
 from msgspec import Struct
 
 from opx.domain.procedures import Outline, Section, SectionKind, Unit
-from opx.text.contradictions.values import Value, values_in
 from opx.text.procedures.phrases import plain, sentences
 from opx.text.procedures.phrases import words as word_set
 from opx.text.procedures.shell import ShellError, Simple, split
+from opx_quality.contradicting.values import Value, values_in
 
 MAX_STATEMENTS = 200
 """Statements of a document that are compared."""

@@ -12,8 +12,8 @@ from opx.edges.cli.hits import shorten
 from opx.edges.cli.operations import operation_command, whole
 from opx.edges.cli.output import plural, print_json, print_lines, print_table, printable
 from opx.edges.cli.session import Session
-from opx.operations import canaries, quality
-from opx.operations.evaluation.kept import RIGHT_VERDICTS, KeptRun, OwnQuestion, RunState
+from opx_quality import canaries, quality
+from opx_quality.evaluation.kept import RIGHT_VERDICTS, KeptRun, OwnQuestion, RunState
 
 _MOST_QUESTION = 80
 _RUN_HEADS = ("RUN", "QUESTIONS", "MODE", "NDCG@10", "ANSWERED", "RIGHT", "REFUSED", "CALIBRATION", "P95 MS", "OF")

@@ -9,11 +9,11 @@ from statistics import fmean
 from typing import Any
 
 from opx.domain.record import rounded
-from opx.operations.evaluation.abstention import FLOOR, FLOORS, abstention, separation
-from opx.operations.evaluation.answers import answer_figures, percentile
-from opx.operations.evaluation.bands import band_figures, calibrations
-from opx.operations.evaluation.datasets import ALL, LabelledQuestion
-from opx.operations.evaluation.runs import EvaluationRun
+from opx_quality.evaluation.abstention import FLOOR, FLOORS, abstention, separation
+from opx_quality.evaluation.answers import answer_figures, percentile
+from opx_quality.evaluation.bands import band_figures, calibrations
+from opx_quality.evaluation.datasets import ALL, LabelledQuestion
+from opx_quality.evaluation.runs import EvaluationRun
 
 Table = dict[str, dict[str, dict[str, float]]]
 """By system, kind of question (and `all`) and measure; `questions` is their number."""

@@ -15,16 +15,19 @@ import click
 from opx.domain.queries import DEFAULT_BUDGET, Band, QueryConfig, SearchMode
 from opx.domain.record import replace
 from opx.domain.scopes import Identity
-from opx.edges.cli.evaluations import COMMANDS, run_own
 from opx.edges.cli.hits import HitPage
 from opx.edges.cli.output import Screen, print_lines, warn
 from opx.edges.cli.session import SESSION, Session, is_remote, pass_session
 from opx.errors import InvalidInputError
 from opx.operations.context import Caller, Context
-from opx.operations.evaluation.abstention import abstention, separation
-from opx.operations.evaluation.answers import Form, ReplyJudgement, Shown, answer_tables
-from opx.operations.evaluation.bands import band_table, calibrations
-from opx.operations.evaluation.comparison import (
+from opx.operations.search import Query, query
+from opx.operations.system import StartSystem, System
+from opx.settings import Settings
+from opx_quality.cli.evaluations import COMMANDS, run_own
+from opx_quality.evaluation.abstention import abstention, separation
+from opx_quality.evaluation.answers import Form, ReplyJudgement, Shown, answer_tables
+from opx_quality.evaluation.bands import band_table, calibrations
+from opx_quality.evaluation.comparison import (
     Compared,
     Loser,
     check_comparable,
@@ -33,16 +36,13 @@ from opx.operations.evaluation.comparison import (
     losers,
     unhelped,
 )
-from opx.operations.evaluation.datasets import ENOUGH, Dataset, LabelledQuestion, load_dataset
-from opx.operations.evaluation.figures import PERCENTILES, Table, lapses, latencies, quality, summary
-from opx.operations.evaluation.kept import Evaluations
-from opx.operations.evaluation.querying import MODES, agent_forms, run_queries, sources
-from opx.operations.evaluation.report import write_report
-from opx.operations.evaluation.runner import Evaluation
-from opx.operations.evaluation.runs import EvaluationRun, load_run, save_run
-from opx.operations.search import Query, query
-from opx.operations.system import StartSystem, System
-from opx.settings import Settings
+from opx_quality.evaluation.datasets import ENOUGH, Dataset, LabelledQuestion, load_dataset
+from opx_quality.evaluation.figures import PERCENTILES, Table, lapses, latencies, quality, summary
+from opx_quality.evaluation.kept import Evaluations
+from opx_quality.evaluation.querying import MODES, agent_forms, run_queries, sources
+from opx_quality.evaluation.report import write_report
+from opx_quality.evaluation.runner import Evaluation
+from opx_quality.evaluation.runs import EvaluationRun, load_run, save_run
 
 DEFAULT_SYSTEM = "balanced"
 READABLE = click.Path(exists=True, dir_okay=False, path_type=Path)

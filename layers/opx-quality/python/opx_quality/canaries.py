@@ -13,18 +13,18 @@ from opx.domain.record import Record, about, replace
 from opx.domain.requests import FilledText, Request
 from opx.errors import InvalidInputError, StoreUnavailableError
 from opx.operations.context import Context, Progress, unwatched
-from opx.operations.evaluation.kept import Evaluations, OwnQuestion
-from opx.operations.quality import SPARE_SECONDS, RunReply, judged, of_installation, reply_to
 from opx.operations.registry import operation
 from opx.ports import Clock, Table
 from opx.ports.tables import GAPS, readable
-from opx.records.evaluation_keys import canary_partition
 from opx.runtime.deadlines import remaining
+from opx_quality.evaluation.kept import Evaluations, OwnQuestion
+from opx_quality.evaluation_keys import canary_partition
+from opx_quality.quality import SPARE_SECONDS, RunReply, judged, of_installation, reply_to
 
 if TYPE_CHECKING:
     from opx.operations.system import System
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("opx.quality.canaries")  # a function imports this module without its entry point
 
 MAX_CANARIES = 20
 """Each is a search an hour."""
@@ -133,6 +133,11 @@ class CanaryFeed:
         self._due = self._system.clock() + EVERY_SECONDS
         ask_canaries(self._system)
         return ()
+
+
+def feed(system: System) -> CanaryFeed:
+    """Scheduled work where no scheduler is."""
+    return CanaryFeed(system)
 
 
 def _canaries(system: System) -> list[OwnQuestion]:

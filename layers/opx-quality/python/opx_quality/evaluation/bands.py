@@ -13,9 +13,9 @@ from typing import Any
 
 from opx.domain.queries import Band, band_of
 from opx.domain.record import rounded
-from opx.operations.evaluation.answers import TextTable
-from opx.operations.evaluation.datasets import LabelledQuestion
-from opx.operations.evaluation.runs import EvaluationRun, JudgedReply
+from opx_quality.evaluation.answers import TextTable
+from opx_quality.evaluation.datasets import LabelledQuestion
+from opx_quality.evaluation.runs import EvaluationRun, JudgedReply
 
 NOTHING, ABSENT, SURE_AND_WRONG = "nothing found", "told absent", "sure and wrong"
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from opx.domain.queries import QueryConfig
 from opx.domain.record import rounded
-from opx.operations.evaluation.datasets import LabelledQuestion
-from opx.operations.evaluation.runs import EvaluationRun, JudgedReply
+from opx_quality.evaluation.datasets import LabelledQuestion
+from opx_quality.evaluation.runs import EvaluationRun, JudgedReply
 
 FLOOR = QueryConfig().min_confidence
 FLOORS = tuple(round(step / 20, 2) for step in range(21))

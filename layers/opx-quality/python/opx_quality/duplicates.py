@@ -15,10 +15,10 @@ from opx.domain.requests import Request, Text
 from opx.errors import DamagedStoreError, ObjectNotFoundError
 from opx.hygiene.near_duplicates import copies
 from opx.ingestion.corpus.chunk_files import read_chunks
-from opx.operations.comparing import SimilarDocument, described, to_be_compared
 from opx.operations.context import Context
 from opx.operations.paging import fitting
 from opx.operations.registry import operation
+from opx_quality.comparing import SimilarDocument, described, to_be_compared
 
 MAX_CHUNKS = 50
 """Passages of a document that are compared."""

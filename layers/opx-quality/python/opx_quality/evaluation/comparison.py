@@ -12,12 +12,12 @@ import numpy.typing as npt
 
 from opx.domain.record import replace
 from opx.errors import InvalidInputError
-from opx.operations.evaluation.abstention import FLOOR, refused
-from opx.operations.evaluation.answers import ReplyJudgement, helped
-from opx.operations.evaluation.bands import ABSENT, ROWS, SURE_AND_WRONG, is_sure_and_wrong
-from opx.operations.evaluation.datasets import ALL, LabelledQuestion
-from opx.operations.evaluation.figures import MEASURES, ndcg
-from opx.operations.evaluation.runs import EvaluationRun, JudgedReply
+from opx_quality.evaluation.abstention import FLOOR, refused
+from opx_quality.evaluation.answers import ReplyJudgement, helped
+from opx_quality.evaluation.bands import ABSENT, ROWS, SURE_AND_WRONG, is_sure_and_wrong
+from opx_quality.evaluation.datasets import ALL, LabelledQuestion
+from opx_quality.evaluation.figures import MEASURES, ndcg
+from opx_quality.evaluation.runs import EvaluationRun, JudgedReply
 
 # -- significance
 
