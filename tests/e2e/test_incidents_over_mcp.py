@@ -18,7 +18,7 @@ from opx.edges.mcp import make_server, tools_for
 from opx.ingestion.events import EventOutcome
 from opx.ingestion.files import plan_files
 from opx.operations.context import Caller, Context
-from opx.operations.research import SearchRunbooks, search_runbooks
+from opx.operations.search_tools import SearchRunbooks, search_runbooks
 from opx.operations.system import System
 from tests.quality.expected import services_with
 

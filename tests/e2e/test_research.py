@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from opx.domain.queries import QueryConfig, SearchMode
-from opx.domain.research import Stopped
 from opx.operations.system import System
+from opx_web.reports import Stopped
 from tests.support.agent_calls import a_system
 
 DISKS = {

@@ -13,7 +13,7 @@ from opx.edges.factories import CallableTool
 from opx.errors import StoreUnavailableError
 from opx.operations.context import Caller, Context
 from opx.operations.registry import REGISTRY, Run
-from opx.operations.research import research_topic, search_docs
+from opx.operations.search_tools import research_topic, search_docs
 from opx.operations.system import System
 from tests.support.agent_calls import DISK_TITLE, a_system
 

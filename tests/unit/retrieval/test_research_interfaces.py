@@ -12,15 +12,15 @@ import pytest
 from lambdas.retrieve_knowledge.handler import make_handler
 from opx.domain.queries import QueryConfig
 from opx.domain.record import replace
-from opx.domain.research import Finding, ResearchReport, ResearchStep, StepKind, Stopped
 from opx.domain.scopes import Identity
 from opx.errors import InvalidInputError
 from opx.operations.registry import Function
 from opx.operations.system import System
-from opx.retrieval.research.planners import ChatPlanner, RulePlanner
 from opx.retrieval.stages import INDEX_DOWN
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_web.reports import Finding, ResearchReport, ResearchStep, StepKind, Stopped
+from opx_web.research.planners import ChatPlanner, RulePlanner
 from tests.support.agent_calls import CORPUS, a_system
 from tests.support.api_requests import ROUTE, Handler, a_token, call, check_described, refusal
 from tests.support.cli_support import Opx
@@ -189,7 +189,7 @@ class TestCommand:
 
     def test_an_index_that_is_down_exits_with_two(self, opx: Opx, monkeypatch: pytest.MonkeyPatch) -> None:
         down = replace(REPORT, findings=(), notes=(INDEX_DOWN,), stopped_because=Stopped.UNAVAILABLE)
-        monkeypatch.setattr("opx.retrieval.research.researcher.Researcher.research_topic", lambda *_, **__: down)
+        monkeypatch.setattr("opx_web.research.researcher.Researcher.research_topic", lambda *_, **__: down)
         result = opx("research", "disk")
         assert result.exit_code == 2
         assert INDEX_DOWN in result.stderr

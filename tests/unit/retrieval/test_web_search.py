@@ -20,12 +20,12 @@ from opx.errors import (
     StoreUnavailableError,
 )
 from opx.ports.sources import WebResult
-from opx.retrieval.web.providers import CachedWebSearch, LimitedWebSearch
-from opx.retrieval.web.service import NOTHING_TO_ASK, SECRETS_LEFT_OUT, SUSPICIOUS, InternetSearch
-from opx.retrieval.web.setup import read_internet
 from opx.runtime.knowledge_file import load_knowledge
 from opx.settings import Settings
 from opx_testing.fake_time import FakeTime
+from opx_web.live.providers import CachedWebSearch, LimitedWebSearch
+from opx_web.live.service import NOTHING_TO_ASK, SECRETS_LEFT_OUT, SUSPICIOUS, InternetSearch
+from opx_web.live.setup import read_internet
 from tests.doubles.misbehaving_site import Answer as Reply
 from tests.doubles.misbehaving_site import MisbehavingSite
 from tests.support.cli_support import Opx, word_services

@@ -340,7 +340,7 @@ class SourceSecrets:
 def reserved_secrets(knowledge: KnowledgeModel, settings: Settings) -> dict[str, str]:
     """Secrets that authenticate others to the system, or that it pays with, each with its purpose. Raises
     `KnowledgeConfigError`."""
-    from opx.retrieval.web.setup import read_internet
+    from opx_web.live.setup import read_internet
 
     path = Path(settings.knowledge_file) if settings.knowledge_file else None
     found = {

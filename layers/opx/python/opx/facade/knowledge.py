@@ -22,7 +22,6 @@ from opx.operations.search import Query, query
 if TYPE_CHECKING:
     from opx.domain.baselines import BaselineStats
     from opx.domain.requests import Request
-    from opx.domain.research import ResearchReport
     from opx.domain.sources import Document, KnowledgeSource, SourceDeclaration
     from opx.edges.factories import CallableTool
     from opx.facade.learning import LearningKnowledge
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from opx.operations.procedures import Procedure
     from opx.operations.reading import DocumentPart
     from opx.operations.registry import Run
+    from opx_web.reports import ResearchReport
 
 Q = TypeVar("Q", bound="Request")
 R = TypeVar("R")
@@ -119,7 +119,7 @@ class Knowledge:
 
     def research(self, topic: str, max_iterations: int = 3, config: QueryConfig | None = None) -> ResearchReport:
         """Researches a topic by several searches, again for what is missing."""
-        from opx.operations.research import Research, research
+        from opx.operations.search_tools import Research, research
 
         request = Research(topic=topic, max_iterations=max_iterations, config=config or QueryConfig())
         return self.call(research, request)

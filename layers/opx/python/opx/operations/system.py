@@ -59,9 +59,9 @@ if TYPE_CHECKING:
     from opx.ports.telemetry import MetricReader, TelemetryStores
     from opx.retrieval.models import Models
     from opx.retrieval.query_language import ParsedQuery
-    from opx.retrieval.web.service import InternetSearch
     from opx.runtime.speed_limit import SpeedLimit
     from opx.telemetry.capability import Telemetry
+    from opx_web.live.service import InternetSearch
 
 
 class Overrides(TypedDict, total=False):
@@ -415,7 +415,7 @@ class System:
         self.relinking.relink_new()
 
     def _internet(self) -> InternetSearch | None:
-        from opx.retrieval.web.setup import internet_search
+        from opx_web.live.setup import internet_search
 
         return internet_search(self.installation, self.tables, self.ports.secrets, self.ports.open_web)
 

@@ -55,12 +55,12 @@ if TYPE_CHECKING:
     from opx.retrieval.learned_words import LearnedWords
     from opx.retrieval.models import Models
     from opx.retrieval.query import Observer
-    from opx.retrieval.research.planning import Planner
-    from opx.retrieval.research.researcher import Researcher
     from opx.retrieval.stages import Internet, Stage
-    from opx.retrieval.web.service import InternetSearch
     from opx.retrieval.words_only import WordsOnly
     from opx.text.procedures.effects import EffectTable
+    from opx_web.live.service import InternetSearch
+    from opx_web.research.planning import Planner
+    from opx_web.research.researcher import Researcher
 
 log = logging.getLogger(__name__)
 
@@ -295,8 +295,8 @@ class Questions:
     ) -> Researcher:
         """Research for this identity, or for the configured one. Its searches are reported and audited like questions; as
         their words are a planner's, they are not recorded as gaps."""
-        from opx.retrieval.research.researcher import Researcher
         from opx.runtime.threads import serialized
+        from opx_web.research.researcher import Researcher
 
         query = self.search(identity, serialized(report), gaps=False, hidden=hidden)
         return Researcher(query, self._planner, seconds=self.installation.settings.research_seconds)
@@ -304,7 +304,7 @@ class Questions:
     @cached_property
     def _planner(self) -> Planner:
         """Plans the searches of a research."""
-        from opx.retrieval.research.planners import ChatPlanner, RulePlanner
+        from opx_web.research.planners import ChatPlanner, RulePlanner
 
         chat = self.models().chat if self.installation.settings.research_planner != "rules" else None
         return ChatPlanner(chat) if chat else RulePlanner()

@@ -399,7 +399,7 @@ def _against(config: QueryConfig, covered: int, needed: int) -> str:
         return "the web can't be searched as of a past time"
     if covered >= needed:
         return f"{covered} documents have a good result"
-    from opx.retrieval.web.service import BEST_CONFIDENCE
+    from opx_web.live.service import BEST_CONFIDENCE
 
     if config.min_confidence > BEST_CONFIDENCE:
         return f"a live result is never surer than {BEST_CONFIDENCE:g}, and {config.min_confidence:g} is required"

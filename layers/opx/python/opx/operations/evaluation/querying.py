@@ -21,8 +21,8 @@ from opx.operations.evaluation.answers import Form, ReplyJudgement, Shown, judge
 from opx.operations.evaluation.datasets import LabelledQuestion
 from opx.operations.evaluation.runner import Evaluation
 from opx.operations.evaluation.runs import PAGES_KEPT, EvaluationRun, JudgedReply
-from opx.operations.research import FoundAnswer, found_documents
 from opx.operations.search import DEFAULT_RESULTS
+from opx.operations.search_tools import FoundAnswer, found_documents
 from opx.ports import Embedder, SearchEngine, SearchIndex, SearchRequest, SearchResponse, Vector
 from opx.retrieval.citations import citations
 from opx.retrieval.hybrid import DEPTH

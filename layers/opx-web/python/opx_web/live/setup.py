@@ -10,7 +10,8 @@ from pathlib import Path
 from opx.errors import SourceUnavailableError
 from opx.ports.sources import OpenWeb, Secrets, SourceWeb, WebClient, WebSearch
 from opx.ports.tables import WEB_CACHE, Tables
-from opx.retrieval.web.providers import (
+from opx.runtime.knowledge_file import Installation, Marked, read_section
+from opx_web.live.providers import (
     BRAVE_URL,
     GOOGLE,
     GOOGLE_URL,
@@ -20,8 +21,7 @@ from opx.retrieval.web.providers import (
     GoogleWebSearch,
     LimitedWebSearch,
 )
-from opx.retrieval.web.service import InternetSearch
-from opx.runtime.knowledge_file import Installation, Marked, read_section
+from opx_web.live.service import InternetSearch
 
 SECTION = "internet"
 DEADLINE_SECONDS = 3.0

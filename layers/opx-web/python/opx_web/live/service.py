@@ -21,7 +21,7 @@ from opx.errors import (
 from opx.hygiene.instructions import suspicions
 from opx.hygiene.secrets import mask
 from opx.ports.sources import WebResult, WebSearch
-from opx.retrieval.web.providers import MAX_RESULTS
+from opx_web.live.providers import MAX_RESULTS
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,10 @@ from typing import Generic, Protocol, TypeVar
 from opx.domain.knowledge import Tier
 from opx.domain.queries import MAX_QUERY_CHARACTERS, QueryConfig, SearchMode
 from opx.domain.record import replace
-from opx.domain.research import (
+from opx.domain.results import Answer
+from opx.errors import IndexWakingError, InvalidInputError, OpxError, StoreUnavailableError, UnknownCategoryError
+from opx.runtime.deadlines import carried, deadline
+from opx_web.reports import (
     DEFAULT_ITERATIONS,
     Finding,
     ResearchReport,
@@ -28,12 +31,9 @@ from opx.domain.research import (
     Stopped,
     check_iterations,
 )
-from opx.domain.results import Answer
-from opx.errors import IndexWakingError, InvalidInputError, OpxError, StoreUnavailableError, UnknownCategoryError
-from opx.retrieval.research.findings import CollectedFindings
-from opx.retrieval.research.planners import RulePlanner
-from opx.retrieval.research.planning import MAX_SUB_QUERIES, Plan, Planner, SoFar, SubQuery, one_line, same_query
-from opx.runtime.deadlines import carried, deadline
+from opx_web.research.findings import CollectedFindings
+from opx_web.research.planners import RulePlanner
+from opx_web.research.planning import MAX_SUB_QUERIES, Plan, Planner, SoFar, SubQuery, one_line, same_query
 
 # -- workers
 

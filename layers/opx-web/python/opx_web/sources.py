@@ -12,8 +12,8 @@ from opx.domain.record import about
 from opx.domain.sources import Page, PullRequest, RateLimit, SourceDefinition, SourceDocument
 from opx.errors import InvalidInputError
 from opx.ports.sources import WebResult, WebSearch
-from opx.retrieval.web.providers import BRAVE_URL, GOOGLE_URL, MAX_RESULTS, BraveWebSearch, GoogleWebSearch
 from opx_connectors.forums.threads import described, thread
+from opx_web.live.providers import BRAVE_URL, GOOGLE_URL, MAX_RESULTS, BraveWebSearch, GoogleWebSearch
 
 
 class WebResultsOptions(Options, frozen=True, kw_only=True):

@@ -11,7 +11,6 @@ from opx.domain.knowledge import Untrusted
 from opx.domain.queries import DEFAULT_BUDGET, MAX_BUDGET, MIN_BUDGET, Band, QueryConfig, SearchMode
 from opx.domain.record import Record, about, like, replace
 from opx.domain.requests import Filled, Request
-from opx.domain.research import DEFAULT_ITERATIONS, MOST_ITERATIONS, ResearchReport, ResearchStep, StepKind
 from opx.domain.results import Absent, Answer, RetrievalResult
 from opx.hygiene.untrusted import QUOTED, one_line
 from opx.operations.context import Context
@@ -27,6 +26,7 @@ from opx.operations.search import (
 )
 from opx.retrieval.citations import NOTHING_FOUND, citations, handed_over, inventory, next_line
 from opx.retrieval.stages import INDEX_DOWN
+from opx_web.reports import DEFAULT_ITERATIONS, MOST_ITERATIONS, ResearchReport, ResearchStep, StepKind
 
 PARTIAL = "Partial answer: something could not be searched."
 REPLY_OVERHEAD = 40
