@@ -16,6 +16,13 @@ class MissingExtraError(OpxError):
         )
 
 
+class MissingDistributionError(OpxError):
+    """A part of the library is not installed; the message names the distribution that has it."""
+
+    def __init__(self, part: str, distribution: str) -> None:
+        super().__init__(f"{part} is not installed: pip install {distribution}")
+
+
 class PluginError(OpxError):
     """A plugin can't be used; the message names its distribution and the reason."""
 

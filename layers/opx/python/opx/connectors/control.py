@@ -28,7 +28,7 @@ from opx.ingestion.given_documents import listed, source_document
 from opx.ports import Storage, Tables
 from opx.ports.sources import OpenWeb, Secrets, SourceWeb
 from opx.ports.tables import SOURCES
-from opx.runtime.knowledge_file import Installation
+from opx.runtime.knowledge_file import Installation, read_section
 from opx.settings import Settings
 
 if TYPE_CHECKING:
@@ -340,17 +340,15 @@ class SourceSecrets:
 def reserved_secrets(knowledge: KnowledgeModel, settings: Settings) -> dict[str, str]:
     """Secrets that authenticate others to the system, or that it pays with, each with its purpose. Raises
     `KnowledgeConfigError`."""
-    from opx_web.live.setup import read_internet
-
     path = Path(settings.knowledge_file) if settings.knowledge_file else None
     found = {
         name: f"webhook {webhook.name}"
         for webhook in load_webhooks(knowledge, path).values()
         for name in webhook.secrets
     }
-    internet = read_internet(path)
-    if internet:
-        found[internet.api_key_env] = "live search of the web"
+    internet = read_section("internet", path)
+    if internet and (key := internet.entries().get("api_key_env")):
+        found[key.text()] = "live search of the web"
     if settings.vision_secret:
         found[settings.vision_secret] = "the model that describes pictures"
     return found

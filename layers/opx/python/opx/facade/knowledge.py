@@ -14,9 +14,9 @@ from opx.domain.documents import KnowledgeDocument
 from opx.domain.queries import QueryConfig
 from opx.domain.results import Answer, Results, RetrievalResult
 from opx.edges.calling import all_pages, record_of
-from opx.errors import InvalidInputError
+from opx.errors import InvalidInputError, MissingDistributionError
 from opx.ingestion.events import IngestionResult
-from opx.operations import load
+from opx.operations import load, of_route
 from opx.operations.search import Query, query
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from opx.operations.procedures import Procedure
     from opx.operations.reading import DocumentPart
     from opx.operations.registry import Run
-    from opx_web.reports import ResearchReport
 
 Q = TypeVar("Q", bound="Request")
 R = TypeVar("R")
@@ -117,12 +116,14 @@ class Knowledge:
         config = QueryConfig(tiers=("internet",), include_internet=True, max_results=max_results, min_confidence=0)
         return self.query(query, config)
 
-    def research(self, topic: str, max_iterations: int = 3, config: QueryConfig | None = None) -> ResearchReport:
-        """Researches a topic by several searches, again for what is missing."""
-        from opx.operations.search_tools import Research, research
-
-        request = Research(topic=topic, max_iterations=max_iterations, config=config or QueryConfig())
-        return self.call(research, request)
+    def research(self, topic: str, max_iterations: int = 3, config: QueryConfig | None = None) -> Any:
+        """Researches a topic by several searches, again for what is missing. Returns a `ResearchReport` of opx-web. Raises
+        `MissingDistributionError` without it."""
+        research = of_route("POST /research")
+        if research is None:
+            raise MissingDistributionError("research", "opx-web")
+        request = research.request(topic=topic, max_iterations=max_iterations, config=config or QueryConfig())
+        return self.call(research.run, request)
 
     def procedure(self, alert: str | dict[str, Any], labels: str | dict[str, Any] = "") -> Procedure:
         """Returns the procedure for an alert, a symptom or a document: steps with their commands and effects. Nothing is

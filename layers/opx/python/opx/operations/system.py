@@ -6,7 +6,7 @@ A capability is imported on first use: a function that only searches never loads
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, TypeVar
 
 from opx import plugins
@@ -61,7 +61,6 @@ if TYPE_CHECKING:
     from opx.retrieval.query_language import ParsedQuery
     from opx.runtime.speed_limit import SpeedLimit
     from opx.telemetry.capability import Telemetry
-    from opx_web.live.service import InternetSearch
 
 
 class Overrides(TypedDict, total=False):
@@ -407,17 +406,12 @@ class System:
             experience=lambda: self.learning.experience,
             observers=self.records.observers,
             past=self._past,
-            new_internet=self._internet,
+            new_internet=partial(self.optional_part, "internet"),
             words=lambda: self.ports.words,
         )
 
     def _relink_new(self) -> None:
         self.relinking.relink_new()
-
-    def _internet(self) -> InternetSearch | None:
-        from opx_web.live.setup import internet_search
-
-        return internet_search(self.installation, self.tables, self.ports.secrets, self.ports.open_web)
 
     def _past(self, query: ParsedQuery, where: SearchFilter, index: SearchEngine) -> SearchEngine:
         return self.lifecycle.as_of.engine(query, where, index)

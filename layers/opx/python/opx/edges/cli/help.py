@@ -22,6 +22,9 @@ SECTIONS: Mapping[str, str] = {
 }
 """All commands by section of the full help, in the order of use."""
 
+_OF_DISTRIBUTIONS = {"opx-web": "research web"}
+"""Commands of distributions that may not be installed."""
+
 _OTHER_NAMES = {
     "add": "ingest",
     "ask": "search",
@@ -54,8 +57,11 @@ def sections(summaries: Mapping[str, str]) -> Iterator[tuple[str, list[tuple[str
 
 
 def unknown_command(name: str, known: Sequence[str]) -> str:
-    """The error for a command that doesn't exist, with those that may be meant."""
+    """The error for a command that doesn't exist, with those that may be meant, or with the distribution that has it."""
     other = _OTHER_NAMES.get(name.casefold())
+    for distribution, names in _OF_DISTRIBUTIONS.items():
+        if name in names.split():
+            return f"the command {name} is part of {distribution}, which is not installed: pip install {distribution}"
     close = [other] if other else get_close_matches(name.casefold(), known, n=2, cutoff=0.7)
     meant = " or ".join(f"`opx {one}`" for one in close)
     return f"there is no command {name!r}: " + (

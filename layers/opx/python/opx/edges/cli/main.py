@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 _COMMANDS = {
     "ingest": ("ingest", "Ingest files and folders."),
     "search": ("search", "Search for documents that answer a question."),
-    "research": ("research", "Research a topic with several searches."),
-    "web": ("research", "Query a search engine on the web."),
     "do": ("do", "Step through the procedure for an alert."),
     "alerts": ("alerts", "Import alert rules, list alerts with their runbooks."),
     "show": ("documents", "Show a document, its outline or one step, by id, path or title."),
@@ -150,7 +148,7 @@ class LazyGroup(click.Group):
         try:
             return super().resolve_command(ctx, [*rest, "--help"] if first == "help" else args)
         except click.exceptions.NoSuchCommand as exc:
-            raise CommandFailed(unknown_command(exc.command_name, [*_COMMANDS])) from exc
+            raise CommandFailed(unknown_command(exc.command_name, [*_summaries()])) from exc
 
     def invoke(self, ctx: click.Context) -> object:
         try:
