@@ -44,7 +44,7 @@ def test_the_library_has_its_modules_and_the_knowledge_file(tmp_path: Path) -> N
 def test_a_layer_has_its_distributions_and_what_names_their_plugins(tmp_path: Path) -> None:
     for dependencies, expected in (
         ("api", {"opx", "opx_aws"}),
-        ("ingest", {"opx", "opx_aws", "opx_code", "opx_connectors", "opx_documents"}),
+        ("ingest", {"opx", "opx_aws", "opx_code", "opx_connectors", "opx_documents", "opx_web"}),
     ):
         copy_library(tmp_path / dependencies, dependencies)
         python = tmp_path / dependencies / "python"
