@@ -65,7 +65,7 @@ def _plugins() -> CheckResult:
 def _internet(session: Session) -> Iterator[CheckResult]:
     """Live search of the web, if it is configured without being installed."""
     path = session.settings.knowledge_file
-    if configures_internet(Path(path) if path else None) and "internet" not in plugins.names(plugins.PARTS):
+    if "internet" not in plugins.names(plugins.PARTS) and configures_internet(Path(path) if path else None):
         reason, remedy = NOT_INSTALLED.split(": ")
         yield CheckResult("internet", Outcome.FAILED, reason, remedy)
 
