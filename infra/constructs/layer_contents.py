@@ -26,9 +26,10 @@ UNZIPPED_LIMIT = 250 * 1024 * 1024
 LIBRARY_SHARE = 10 * 1024 * 1024
 """Reserved in a dependency layer's budget for the library's layer and the function's own code."""
 
-_SEARCH = ("opx-aws", "opx-code", "opx-documents", "opx-web")  # documents are named by their formats
+_API = ("opx-aws", "opx-web")  # grants in knowledge.yaml name its tool, whatever function serves it
+_SEARCH = (*_API, "opx-code", "opx-documents")  # documents are named by their formats
 DISTRIBUTIONS = {
-    "api": ("opx-aws",),
+    "api": _API,
     "search": _SEARCH,
     "manage": (*_SEARCH, "opx-connectors"),
     "ingest": (*_SEARCH, "opx-connectors"),

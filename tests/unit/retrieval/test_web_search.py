@@ -375,6 +375,13 @@ with Knowledge.open(sys.argv[1]) as knowledge:
 """
 
 
+GRANTS = """
+from pathlib import Path
+from opx.operations.grants import read_grants
+read_grants(Path(sys.argv[1]))
+"""
+
+
 def without_it(folder: Path, program: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """Runs a program where opx-web isn't installed."""
     line = [sys.executable, "-c", WITHOUT + program, *arguments]
@@ -406,3 +413,9 @@ def test_without_its_distribution_a_command_names_it(name: str, tmp_path: Path) 
 def test_without_its_distribution_research_by_the_facade_names_it(tmp_path: Path) -> None:
     refused = without_it(tmp_path, RESEARCH, str(tmp_path / "home"))
     assert "MissingDistributionError: research is not installed: pip install opx-web" in refused.stderr
+
+
+def test_without_its_distribution_a_grant_of_its_tool_names_it(tmp_path: Path) -> None:
+    file = knowledge_file(tmp_path, "agents: {responder: [search_docs, research_topic]}\n")
+    refused = without_it(tmp_path, GRANTS, file)
+    assert "the tool research_topic is part of opx-web, which is not installed: pip install opx-web" in refused.stderr

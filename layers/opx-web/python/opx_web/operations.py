@@ -17,7 +17,6 @@ from opx.operations.search import CUT, MAX_QUESTION
 from opx.operations.search_tools import DocumentIds, FoundPassage, Partial, SomeUntrusted, head
 from opx.retrieval.citations import citations
 from opx_web.reports import DEFAULT_ITERATIONS, MOST_ITERATIONS, ResearchReport, ResearchStep, StepKind
-from opx_web.research.researcher import Researchers
 
 Iterations = Annotated[int, about("Maximum number of rounds of searches.", ge=1, le=MOST_ITERATIONS)]
 
@@ -119,6 +118,8 @@ def research_topic(context: Context, request: ResearchTopic) -> ResearchAnswer:
 def _researched(
     context: Context, topic: str, max_iterations: int, config: QueryConfig, hidden: frozenset[str] = frozenset()
 ) -> ResearchReport:
+    from opx_web.research.researcher import Researchers
+
     researcher = context.system.part(Researchers).of(context.identity, context.report, hidden=hidden)
     return researcher.research_topic(
         topic, max_iterations, config, watch=lambda step: context.progress(_words_of(step), step.results)
