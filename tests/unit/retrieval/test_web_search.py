@@ -416,6 +416,7 @@ def test_without_its_distribution_research_by_the_facade_names_it(tmp_path: Path
 
 
 def test_without_its_distribution_a_grant_of_its_tool_names_it(tmp_path: Path) -> None:
-    file = knowledge_file(tmp_path, "agents: {responder: [search_docs, research_topic]}\n")
-    refused = without_it(tmp_path, GRANTS, file)
+    file = Path(knowledge_file(tmp_path, ""))
+    file.write_text(file.read_text().replace("\nagents:\n", "\nagents:\n  responder: [search_docs, research_topic]\n"))
+    refused = without_it(tmp_path, GRANTS, str(file))
     assert "the tool research_topic is part of opx-web, which is not installed: pip install opx-web" in refused.stderr
