@@ -26,7 +26,7 @@ UNZIPPED_LIMIT = 250 * 1024 * 1024
 LIBRARY_SHARE = 10 * 1024 * 1024
 """Reserved in a dependency layer's budget for the library's layer and the function's own code."""
 
-_API = ("opx-aws", "opx-telemetry")
+_API = ("opx-aws", "opx-telemetry", "opx-web")  # grants in knowledge.yaml name tools, whatever function serves them
 _SEARCH = (*_API, "opx-assurance", "opx-code", "opx-documents")  # documents are named by their formats
 DISTRIBUTIONS = {
     "api": _API,

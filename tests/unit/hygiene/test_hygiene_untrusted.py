@@ -14,7 +14,7 @@ from opx.domain.results import Answer, RetrievalResult
 from opx.edges.calling import json_bytes, plain
 from opx.hygiene.instructions import FLAG
 from opx.hygiene.untrusted import QUOTED, boundary, framed, one_line, quoted
-from opx.operations.research import FoundAnswer
+from opx.operations.search_tools import FoundAnswer
 from opx.retrieval.citations import WARNINGS, citation, citations, handed_over
 from tests.support.builders import a_document_answer, an_answer_of
 from tests.unit.retrieval.test_citations import DISK, a_result

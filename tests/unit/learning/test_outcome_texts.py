@@ -11,7 +11,7 @@ from opx.domain.results import Answer, RetrievalResult, ScoreParts
 from opx.edges.calling import json_bytes, plain
 from opx.edges.cli.hits import HitPage, explanation, score_line
 from opx.edges.cli.output import Screen
-from opx.operations.research import DocsAnswer, FoundAnswer
+from opx.operations.search_tools import DocsAnswer, FoundAnswer
 from opx.retrieval.citations import citation, with_warnings
 from tests.support.builders import a_document_answer, an_answer_of
 

@@ -341,7 +341,7 @@ print(json.dumps([found and found.name, loaded]))
         ("of_route('GET /knowledge/{kbId}/search')", "search", ["search"]),
         ("of_route('POST /documents/{documentId}/restore')", "restore_document", ["documents", "corpus"]),
         ("of_route('GET /nowhere')", None, []),
-        ("of_tool('search_docs', registry.KNOWLEDGE)", "search_docs", ["search", "research"]),
+        ("of_tool('search_docs', registry.KNOWLEDGE)", "search_docs", ["search", "search_tools"]),
         ("of_tool('get_baseline', registry.OPERATIONS)", "get_baseline", ["opx_telemetry.operations"]),
     ],
 )

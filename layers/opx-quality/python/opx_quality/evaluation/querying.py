@@ -17,8 +17,8 @@ from opx.domain.record import replace
 from opx.domain.results import Answer, RetrievalResult
 from opx.ingestion.indexing.capability import Indexing
 from opx.operations.context import Context
-from opx.operations.research import FoundAnswer, found_documents
 from opx.operations.search import DEFAULT_RESULTS
+from opx.operations.search_tools import FoundAnswer, found_documents
 from opx.ports import Embedder, SearchEngine, SearchIndex, SearchRequest, SearchResponse, Vector
 from opx.retrieval.citations import citations
 from opx.retrieval.hybrid import DEPTH

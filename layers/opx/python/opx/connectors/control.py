@@ -336,8 +336,6 @@ class SourceSecrets:
 def reserved_secrets(settings: Settings) -> dict[str, str]:
     """Secrets that authenticate others to the system, or that it pays with, each with its purpose. Raises
     `KnowledgeConfigError`."""
-    from opx.retrieval.web.setup import read_internet
-
     path = Path(settings.knowledge_file) if settings.knowledge_file else None
     webhooks = read_section("webhooks", path)
     found = {
@@ -346,9 +344,9 @@ def reserved_secrets(settings: Settings) -> dict[str, str]:
         if (given := webhook.entries().get("secret"))
         for secret in given.texts()
     }
-    internet = read_internet(path)
-    if internet:
-        found[internet.api_key_env] = "live search of the web"
+    internet = read_section("internet", path)
+    if internet and (key := internet.entries().get("api_key_env")):
+        found[key.text()] = "live search of the web"
     if settings.vision_secret:
         found[settings.vision_secret] = "the model that describes pictures"
     return found

@@ -22,7 +22,6 @@ from opx.operations.search import Query, query
 if TYPE_CHECKING:
     from opx.domain.baselines import BaselineStats
     from opx.domain.requests import Request
-    from opx.domain.research import ResearchReport
     from opx.domain.sources import Document, KnowledgeSource, SourceDeclaration
     from opx.edges.factories import CallableTool
     from opx.facade.learning import LearningKnowledge
@@ -118,12 +117,14 @@ class Knowledge:
         config = QueryConfig(tiers=("internet",), include_internet=True, max_results=max_results, min_confidence=0)
         return self.query(query, config)
 
-    def research(self, topic: str, max_iterations: int = 3, config: QueryConfig | None = None) -> ResearchReport:
-        """Researches a topic by several searches, again for what is missing."""
-        from opx.operations.research import Research, research
-
-        request = Research(topic=topic, max_iterations=max_iterations, config=config or QueryConfig())
-        return self.call(research, request)
+    def research(self, topic: str, max_iterations: int = 3, config: QueryConfig | None = None) -> Any:
+        """Researches a topic by several searches, again for what is missing. Returns a `ResearchReport` of opx-web. Raises
+        `MissingDistributionError` without it."""
+        research = of_route("POST /research")
+        if research is None:
+            raise MissingDistributionError("research", "opx-web")
+        request = research.request(topic=topic, max_iterations=max_iterations, config=config or QueryConfig())
+        return self.call(research.run, request)
 
     def procedure(self, alert: str | dict[str, Any], labels: str | dict[str, Any] = "") -> Procedure:
         """Returns the procedure for an alert, a symptom or a document: steps with their commands and effects. Nothing is

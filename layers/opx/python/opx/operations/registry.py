@@ -250,7 +250,7 @@ GROUPS = (KNOWLEDGE, OPERATIONS, LEARNING)
 
 MODULES = (
     Module("search", ("knowledge",)),
-    Module("research", ("research",), (KNOWLEDGE,)),
+    Module("search_tools", groups=(KNOWLEDGE,)),
     Module("reading", ("reading",), (KNOWLEDGE,)),
     Module("procedures", ("procedures",), (KNOWLEDGE,)),
     Module("alerts", ("alerts",)),

@@ -58,7 +58,6 @@ if TYPE_CHECKING:
     from opx.ports.telemetry import MetricReader, TelemetryStores
     from opx.retrieval.models import Models
     from opx.retrieval.query_language import ParsedQuery
-    from opx.retrieval.web.service import InternetSearch
     from opx.runtime.speed_limit import SpeedLimit
 
 
@@ -373,17 +372,12 @@ class System:
             experience=lambda: self.learning.experience,
             observers=self.records.observers,
             past=self._past,
-            new_internet=self._internet,
+            new_internet=partial(self.optional_part, "internet"),
             words=lambda: self.ports.words,
         )
 
     def _relink_new(self) -> None:
         self.relinking.relink_new()
-
-    def _internet(self) -> InternetSearch | None:
-        from opx.retrieval.web.setup import internet_search
-
-        return internet_search(self.installation, self.tables, self.ports.secrets, self.ports.open_web)
 
     def _past(self, query: ParsedQuery, where: SearchFilter, index: SearchEngine) -> SearchEngine:
         assurance = self.optional_part("assurance")

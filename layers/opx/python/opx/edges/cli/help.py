@@ -29,6 +29,7 @@ _OF_DISTRIBUTIONS = {
     "opx-serve": "serve mcp console run",
     "opx-streams": "stream webhook",
     "opx-telemetry": "baseline ops",
+    "opx-web": "research web",
 }
 """Commands of distributions that may not be installed."""
 
@@ -65,10 +66,10 @@ def sections(summaries: Mapping[str, str]) -> Iterator[tuple[str, list[tuple[str
 
 def unknown_command(name: str, known: Sequence[str]) -> str:
     """The error for a command that doesn't exist, with those that may be meant, or with the distribution that has it."""
+    other = _OTHER_NAMES.get(name.casefold())
     for distribution, names in _OF_DISTRIBUTIONS.items():
         if name in names.split():
             return f"the command {name} is part of {distribution}, which is not installed: pip install {distribution}"
-    other = _OTHER_NAMES.get(name.casefold())
     close = [other] if other else get_close_matches(name.casefold(), known, n=2, cutoff=0.7)
     meant = " or ".join(f"`opx {one}`" for one in close)
     return f"there is no command {name!r}: " + (

@@ -16,6 +16,7 @@ from opx.edges.cli.status import size_of
 from opx.edges.doctor import WRITABLE, CheckResult, Outcome
 from opx.errors import IncompatibleHomeError, OpxError, UnwritableStoreError
 from opx.operations.corpus import GetStatus, get_status
+from opx.retrieval.stages import NOT_INSTALLED, configures_internet
 from opx.runtime.extras import EXTRAS
 
 
@@ -26,6 +27,7 @@ def installation_results(session: Session) -> Iterator[CheckResult]:
     yield _extras()
     yield _plugins()
     yield from _unread(session)
+    yield from _internet(session)
     yield from _of_home(session)
 
 
@@ -67,6 +69,14 @@ def _unread(session: Session) -> Iterator[CheckResult]:
     if problem := unread_sections(Path(path) if path else None):
         reason, remedy = problem.split(": ")
         yield CheckResult("streams and webhooks", Outcome.FAILED, reason, remedy)
+
+
+def _internet(session: Session) -> Iterator[CheckResult]:
+    """Live search of the web, if it is configured without being installed."""
+    path = session.settings.knowledge_file
+    if "internet" not in plugins.names(plugins.PARTS) and configures_internet(Path(path) if path else None):
+        reason, remedy = NOT_INSTALLED.split(": ")
+        yield CheckResult("internet", Outcome.FAILED, reason, remedy)
 
 
 _REPAIR = "opx repair makes what it can from what is left"

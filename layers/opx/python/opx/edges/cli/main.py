@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 _COMMANDS = {
     "ingest": ("ingest", "Ingest files and folders."),
     "search": ("search", "Search for documents that answer a question."),
-    "research": ("research", "Research a topic with several searches."),
-    "web": ("research", "Query a search engine on the web."),
     "do": ("do", "Step through the procedure for an alert."),
     "alerts": ("alerts", "Import alert rules, list alerts with their runbooks."),
     "show": ("documents", "Show a document, its outline or one step, by id, path or title."),

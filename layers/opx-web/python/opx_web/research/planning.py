@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 from typing import Protocol
 
-from opx.domain.research import Finding
 from opx.domain.results import RetrievalResult
 from opx.text.fields import query_terms
+from opx_web.reports import Finding
 
 MAX_SUB_QUERIES = 4
 """Searches in one iteration."""

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from opx.errors import SourceUnavailableError
-from opx.ports.sources import OpenWeb, Secrets, SourceWeb, WebClient, WebSearch
-from opx.ports.tables import WEB_CACHE, Tables
-from opx.retrieval.web.providers import (
+from opx.operations.system import System
+from opx.ports.sources import OpenWeb, Secrets, SourceWeb, WebClient
+from opx.ports.tables import WEB_CACHE
+from opx.runtime.knowledge_file import Marked, read_section
+from opx_web.live.providers import (
     BRAVE_URL,
     GOOGLE,
     GOOGLE_URL,
@@ -19,9 +21,9 @@ from opx.retrieval.web.providers import (
     CachedWebSearch,
     GoogleWebSearch,
     LimitedWebSearch,
+    WebSearch,
 )
-from opx.retrieval.web.service import InternetSearch
-from opx.runtime.knowledge_file import Installation, Marked, read_section
+from opx_web.live.service import InternetSearch
 
 SECTION = "internet"
 DEADLINE_SECONDS = 3.0
@@ -72,21 +74,20 @@ def _seconds(entry: Marked | None) -> float:
     return seconds
 
 
-def internet_search(
-    installation: Installation, tables: Tables, secrets: Secrets, open_web: OpenWeb
-) -> InternetSearch | None:
+def internet_search(system: System) -> InternetSearch | None:
     """Live search as configured; None if it isn't."""
+    installation, ports = system.installation, system.ports
     wanted = read_internet(installation.knowledge_path)
     if wanted is None:
         return None
     limited = LimitedWebSearch(
         wanted.search_provider,
-        _opening(wanted, secrets, installation.settings.private_hosts, open_web),
+        _opening(wanted, ports.secrets, installation.settings.private_hosts, ports.open_web),
         seconds=DEADLINE_SECONDS,
     )
     if not wanted.cache_ttl:
         return InternetSearch(limited)
-    table, seconds = tables.table(WEB_CACHE), wanted.cache_ttl
+    table, seconds = ports.tables.table(WEB_CACHE), wanted.cache_ttl
 
     def remembered(client_id: str) -> WebSearch:
         return CachedWebSearch(limited, table, seconds=seconds, clock=installation.clock, client_id=client_id)

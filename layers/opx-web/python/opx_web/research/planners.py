@@ -8,11 +8,12 @@ from itertools import chain, islice, zip_longest
 from typing import Any
 
 from opx.domain.record import replace
-from opx.domain.research import Finding
 from opx.domain.results import RetrievalResult
 from opx.errors import ModelError
 from opx.ports.models import ChatModel, ChatRequest, ModelAnswer
-from opx.retrieval.research.planning import (
+from opx.text.fields import query_terms
+from opx_web.reports import Finding
+from opx_web.research.planning import (
     MAX_SUB_QUERIES,
     MAX_SUB_QUERY_CHARACTERS,
     OpenQuestion,
@@ -22,8 +23,7 @@ from opx.retrieval.research.planning import (
     one_line,
     same_query,
 )
-from opx.retrieval.research.topics import Topic, content_words, identifiers_of, read_topic, subject
-from opx.text.fields import query_terms
+from opx_web.research.topics import Topic, content_words, identifiers_of, read_topic, subject
 
 _COMMON_SHARE = 0.5
 """A word that more than this share of the results has doesn't distinguish findings."""

@@ -8,16 +8,17 @@ import click
 
 from opx.domain.ids import shortened
 from opx.domain.queries import QueryConfig
-from opx.domain.research import DEFAULT_ITERATIONS, MOST_ITERATIONS, ResearchReport, ResearchStep, StepKind, Stopped
 from opx.domain.results import Answer
 from opx.edges.cli.hits import HitPage, heading
 from opx.edges.cli.output import CommandFailed, Screen, aligned, exit_unless, print_json, print_lines, safe, warn
 from opx.edges.cli.session import Session, pass_session
 from opx.errors import InvalidInputError
-from opx.operations.research import Research, research
 from opx.operations.search import MAX_QUESTION
 from opx.retrieval.query import NOT_CONFIGURED
-from opx.retrieval.web.providers import MAX_RESULTS
+from opx_web.live.providers import MAX_RESULTS
+from opx_web.live.setup import internet_search
+from opx_web.operations import Research, research
+from opx_web.reports import DEFAULT_ITERATIONS, MOST_ITERATIONS, ResearchReport, ResearchStep, StepKind, Stopped
 
 _DEFAULTS = QueryConfig()
 _SHOWN_CHARACTERS = 70
@@ -121,7 +122,7 @@ def web_command(session: Session, query: str, *, max_results: int, as_json: bool
     """
     if not query.strip():
         raise InvalidInputError('the question is empty: opx web "what is it"')
-    search = session.services.questions.internet
+    search = session.services.part(internet_search)
     if search is None:
         raise CommandFailed(NOT_CONFIGURED)
     answer = search.answer(query, max_results)

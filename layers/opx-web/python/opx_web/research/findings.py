@@ -8,12 +8,12 @@ from typing import Any
 
 from opx.domain.documents import ChunkMetadata, DocumentChunk
 from opx.domain.record import replace
-from opx.domain.research import Finding
 from opx.domain.results import Answer, RetrievalResult
 from opx.hygiene.near_duplicates import Comparable
-from opx.retrieval.research.planning import OpenQuestion, SubQuery, one_line
-from opx.retrieval.research.topics import content_words, subject
 from opx.text.fields import query_terms
+from opx_web.reports import Finding
+from opx_web.research.planning import OpenQuestion, SubQuery, one_line
+from opx_web.research.topics import content_words, subject
 
 MAX_CHARACTERS = 40_000
 """Characters of all findings' contents together."""

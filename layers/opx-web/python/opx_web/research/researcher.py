@@ -12,14 +12,21 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from queue import SimpleQueue
 from typing import Generic, Protocol, TypeVar
 
 from opx.domain.knowledge import Tier
 from opx.domain.queries import MAX_QUERY_CHARACTERS, QueryConfig, SearchMode
 from opx.domain.record import replace
-from opx.domain.research import (
+from opx.domain.results import Answer
+from opx.domain.scopes import Identity
+from opx.errors import IndexWakingError, InvalidInputError, OpxError, StoreUnavailableError, UnknownCategoryError
+from opx.operations.system import System
+from opx.runtime.deadlines import carried, deadline
+from opx.runtime.metrics import Report, unreported
+from opx.runtime.threads import serialized
+from opx_web.reports import (
     DEFAULT_ITERATIONS,
     Finding,
     ResearchReport,
@@ -28,12 +35,9 @@ from opx.domain.research import (
     Stopped,
     check_iterations,
 )
-from opx.domain.results import Answer
-from opx.errors import IndexWakingError, InvalidInputError, OpxError, StoreUnavailableError, UnknownCategoryError
-from opx.retrieval.research.findings import CollectedFindings
-from opx.retrieval.research.planners import RulePlanner
-from opx.retrieval.research.planning import MAX_SUB_QUERIES, Plan, Planner, SoFar, SubQuery, one_line, same_query
-from opx.runtime.deadlines import carried, deadline
+from opx_web.research.findings import CollectedFindings
+from opx_web.research.planners import ChatPlanner, RulePlanner
+from opx_web.research.planning import MAX_SUB_QUERIES, Plan, Planner, SoFar, SubQuery, one_line, same_query
 
 # -- workers
 
@@ -265,6 +269,27 @@ class Researcher:
             cut = f"the topic has {len(topic):,} characters; only the first {MAX_QUERY_CHARACTERS:,} were read"
             run.notes.append(cut)
         return run.report()
+
+
+@dataclass(eq=False)
+class Researchers:
+    """Researchers of a system: `system.part(Researchers)`."""
+
+    system: System
+
+    def of(
+        self, identity: Identity | None = None, report: Report = unreported, *, hidden: frozenset[str] = frozenset()
+    ) -> Researcher:
+        """Research for this identity, or for the configured one. Its searches are reported and audited like questions; as
+        their words are a planner's, they are not recorded as gaps."""
+        query = self.system.questions.search(identity, serialized(report), gaps=False, hidden=hidden)
+        return Researcher(query, self._planner, seconds=self.system.settings.research_seconds)
+
+    @cached_property
+    def _planner(self) -> Planner:
+        """Plans the searches of a research."""
+        chat = self.system.models.chat if self.system.settings.research_planner != "rules" else None
+        return ChatPlanner(chat) if chat else RulePlanner()
 
 
 # -- run

@@ -10,15 +10,39 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, Protocol
+
+from msgspec import Struct
 
 from opx.domain.ids import Clock, shortened, stable_hash
 from opx.errors import SourceRefusedError, SourceShapeError, SourceUnavailableError, StoreUnavailableError
-from opx.ports.sources import WebClient, WebReply, WebResult, WebSearch
+from opx.ports.sources import WebClient, WebReply
 from opx.ports.tables import Item, Table
 from opx.runtime.threads import within
 
 log = logging.getLogger(__name__)
+
+
+class WebResult(Struct, frozen=True):
+    """A page found by a web search. `text` is a passage of it, plain; `published` is ISO 8601, "" if unknown."""
+
+    title: str
+    url: str
+    text: str
+    published: str = ""
+
+
+class WebSearch(Protocol):
+    """A web search engine; `name` is used in notes and cache keys."""
+
+    @property
+    def name(self) -> str: ...
+
+    def search(self, query: str, limit: int) -> list[WebResult]:
+        """Up to `limit` (1-10) pages, the best first, each address once; `[]` if there are none. Raises
+        `SourceUnavailableError`, `SourceRefusedError`, `SourceShapeError`, `ForbiddenAddressError`, and
+        `SecretNotFoundError` if there is no key."""
+
 
 MAX_TEXT = 1500
 MAX_TITLE = 300

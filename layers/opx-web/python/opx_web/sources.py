@@ -7,13 +7,20 @@ from collections.abc import Iterator
 from typing import Annotated, Generic, TypeVar
 
 from opx.connectors.connector import Connector, Options, SourceTools, Texts
-from opx.domain.ids import stable_hash
+from opx.domain.ids import shortened, stable_hash
 from opx.domain.record import about
 from opx.domain.sources import Page, PullRequest, RateLimit, SourceDefinition, SourceDocument
 from opx.errors import InvalidInputError
-from opx.ports.sources import WebResult, WebSearch
-from opx.retrieval.web.providers import BRAVE_URL, GOOGLE_URL, MAX_RESULTS, BraveWebSearch, GoogleWebSearch
-from opx_connectors.forums.threads import described, thread
+from opx.formats.markdown import nested, one_line, storable
+from opx_web.live.providers import (
+    BRAVE_URL,
+    GOOGLE_URL,
+    MAX_RESULTS,
+    BraveWebSearch,
+    GoogleWebSearch,
+    WebResult,
+    WebSearch,
+)
 
 
 class WebResultsOptions(Options, frozen=True, kw_only=True):
@@ -88,6 +95,14 @@ class GoogleSearch(_WebResults[GoogleOptions]):
 
 
 def _document(found: WebResult, query: str) -> SourceDocument:
+    title, tag = shortened(one_line(storable(found.title)), 300), shortened(one_line(storable(query)), 100)
     updated = found.published[:10] if found.published[:4].isdigit() else ""
-    metadata = described(title=found.title, address=found.url, tags=[query], updated=updated)
-    return SourceDocument(stable_hash("web", found.url)[:32], thread(found.title, "", found.text, ()), metadata)
+    metadata = {
+        "title": title,
+        "source_uri": storable(found.url),
+        "tags": [tag] if tag else [],
+        "last_updated": updated,
+    }
+    known = {name: value for name, value in metadata.items() if value}
+    text = f"# {title}\n\n{nested(found.text, 2)}".rstrip() + "\n"
+    return SourceDocument(stable_hash("web", found.url)[:32], text, known)

@@ -1,4 +1,4 @@
-"""Operations of research (several planned searches for a topic), and the search tools of agents."""
+"""The search tools of agents."""
 
 from __future__ import annotations
 
@@ -11,21 +11,18 @@ from opx.domain.knowledge import Untrusted
 from opx.domain.queries import DEFAULT_BUDGET, MAX_BUDGET, MIN_BUDGET, Band, QueryConfig, SearchMode
 from opx.domain.record import Record, about, like, replace
 from opx.domain.requests import Filled, Request
-from opx.domain.research import DEFAULT_ITERATIONS, MOST_ITERATIONS, ResearchReport, ResearchStep, StepKind
 from opx.domain.results import Absent, Answer, RetrievalResult
 from opx.hygiene.untrusted import QUOTED, one_line
 from opx.operations.context import Context
 from opx.operations.paging import Notes, Paragraphs, left_out, noted
-from opx.operations.registry import KNOWLEDGE, agent_tool, operation
+from opx.operations.registry import KNOWLEDGE, agent_tool
 from opx.operations.search import (
-    CUT,
     DEFAULT_RESULTS,
-    MAX_QUESTION,
     MAX_SEARCH_RESULTS,
     PASSAGES_PER_DOCUMENT,
     answered,
 )
-from opx.retrieval.citations import NOTHING_FOUND, citations, handed_over, inventory, next_line
+from opx.retrieval.citations import NOTHING_FOUND, handed_over, inventory, next_line
 from opx.retrieval.stages import INDEX_DOWN
 
 PARTIAL = "Partial answer: something could not be searched."
@@ -38,21 +35,6 @@ Tokens = Annotated[
 AtLeast = Annotated[
     Band, about("Only documents of at least this band; use `sure` if you act without reading the answer.")
 ]
-Iterations = Annotated[int, about("Maximum number of rounds of searches.", ge=1, le=MOST_ITERATIONS)]
-
-
-class Research(Request, frozen=True):
-    topic: Annotated[Filled, about(f"The topic; {CUT}", max_length=MAX_QUESTION)]
-    max_iterations: Iterations = DEFAULT_ITERATIONS
-    config: Annotated[
-        QueryConfig, about("Bounds every search; `maxResults` and `minConfidence` are those of the findings.")
-    ] = QueryConfig()
-
-
-@operation(http="POST /research")
-def research(context: Context, request: Research) -> ResearchReport:
-    """Research a topic by several searches: for each part of it, and again for missing parts."""
-    return _researched(context, request.topic, request.max_iterations, request.config)
 
 
 # -- replies of agents' tools
@@ -83,7 +65,7 @@ class SearchAnswer(Record, frozen=True, kw_only=True, omit_defaults=True):
     absent: AbsentNames = ()
 
 
-class ResearchPassage(Record, frozen=True, kw_only=True, omit_defaults=True):
+class FoundPassage(Record, frozen=True, kw_only=True, omit_defaults=True):
     content: str
     source: Annotated[str, about("The address that a person would open.")]
     section: Annotated[str, about("The headings above it, such as `Modules > Hooks`.")]
@@ -93,7 +75,7 @@ class ResearchPassage(Record, frozen=True, kw_only=True, omit_defaults=True):
     ] = ()
 
 
-class FoundDocument(ResearchPassage, frozen=True, kw_only=True):
+class FoundDocument(FoundPassage, frozen=True, kw_only=True):
     """A document with its relevant blocks."""
 
     relevance: Annotated[str, about("Probability that it is an answer, such as `87%`.")]
@@ -117,18 +99,6 @@ class DocsFound(Record, frozen=True, kw_only=True, omit_defaults=True):
     absent: AbsentNames = ()
 
 
-class ResearchFindings(Record, frozen=True, kw_only=True):
-    topic: str
-    searches_performed: int
-    findings: Annotated[tuple[ResearchPassage, ...], about("The findings, the best first.")]
-    document_ids: DocumentIds
-    gaps: Annotated[tuple[str, ...], about("Parts of the topic that nothing good was found for.")]
-    partial: Partial
-    untrusted: SomeUntrusted
-    notes: Notes
-    trace: Annotated[tuple[ResearchStep, ...], about("The searches in order, with their reasons.")]
-
-
 @dataclass(frozen=True, slots=True)
 class _Found(Paragraphs):
     """Documents of a search; `left_out` of them were dropped for their size."""
@@ -138,7 +108,7 @@ class _Found(Paragraphs):
 
     def _paragraphs(self) -> Iterator[str]:
         answer = self.answer
-        yield from _head(self._notes(), partial=answer.partial, untrusted=self._is_untrusted())
+        yield from head(self._notes(), partial=answer.partial, untrusted=self._is_untrusted())
         yield from (f"Note: {one_line(one.text)}." for one in answer.absent)
         is_searched = INDEX_DOWN not in answer.notes
         if answer.evidence and (answer.evidence.understood or not is_searched):
@@ -201,50 +171,8 @@ def _found_document(document: DocumentAnswer) -> FoundDocument:
     return like(FoundDocument, document, relevance=f"{100 * document.confidence:.0f}%")
 
 
-@dataclass(frozen=True, slots=True)
-class ResearchAnswer(Paragraphs):
-    """Findings about a topic; `left_out` of them were dropped for their size."""
-
-    report: ResearchReport
-    left_out: int = 0
-
-    def _paragraphs(self) -> Iterator[str]:
-        report = self.report
-        yield from _head(self._notes(), partial=report.partial, untrusted=self._is_untrusted())
-        yield citations(report.findings)
-        yield f"Searches performed: {report.searches_performed}"
-
-    def _is_untrusted(self) -> bool:
-        return any(finding.untrusted for finding in self.report.findings)
-
-    def _notes(self) -> tuple[str, ...]:
-        return (*self.report.notes, *left_out(self.left_out, "findings"))
-
-    def record(self) -> ResearchFindings:
-        """The findings, with the trace of the searches."""
-        report = self.report
-        return like(
-            ResearchFindings,
-            report,
-            findings=tuple(map(_passage, report.findings)),
-            document_ids=tuple(dict.fromkeys(finding.document_id for finding in report.findings)),
-            untrusted=self._is_untrusted(),
-            notes=self._notes(),
-        )
-
-    def shortened(self) -> ResearchAnswer | None:
-        findings = self.report.findings
-        if len(findings) < 2:
-            return None
-        return replace(self, report=replace(self.report, findings=findings[:-1]), left_out=self.left_out + 1)
-
-
-def _head(notes: Sequence[str], *, partial: bool, untrusted: bool) -> Iterator[str]:
+def head(notes: Sequence[str], *, partial: bool, untrusted: bool) -> Iterator[str]:
     return noted(notes, PARTIAL if partial else "", QUOTED if untrusted else "")
-
-
-def _passage(result: RetrievalResult) -> ResearchPassage:
-    return like(ResearchPassage, result, warnings=tuple(str(warning["text"]) for warning in result.warnings))
 
 
 def _not_confirmed(nearest: RetrievalResult) -> str:
@@ -321,25 +249,6 @@ def search_docs(context: Context, request: SearchDocs) -> DocsAnswer:
     return DocsAnswer(found_documents(context, request.query, request.limit, request.max_tokens, config))
 
 
-class ResearchTopic(Request, frozen=True):
-    topic: Annotated[Filled, about("The topic or the question, in plain words.")]
-    max_iterations: Iterations = DEFAULT_ITERATIONS
-
-
-@agent_tool(
-    KNOWLEDGE,
-    "Research a topic with several searches, each of which follows up on what the ones before found and lacked. "
-    "Use it for questions with several parts, or where one search was not enough; it takes longer than a search. "
-    "The findings name their source and section.",
-    opt_in=True,
-)
-def research_topic(context: Context, request: ResearchTopic) -> ResearchAnswer:
-    """Research a topic by several searches, again for missing parts."""
-    config = QueryConfig(min_confidence=Band.LIKELY.least)
-    hidden = context.system.learning.rules.hidden_from_agents
-    return ResearchAnswer(_researched(context, request.topic, request.max_iterations, config, hidden))
-
-
 def found_documents(context: Context, question: str, documents: int, tokens: int, config: QueryConfig) -> Answer:
     """The answer of agents' searches: at most `documents` documents that reach the confidence of `config`, with their
     relevant blocks in about `tokens` tokens."""
@@ -350,20 +259,3 @@ def found_documents(context: Context, question: str, documents: int, tokens: int
     hidden = context.system.learning.rules.hidden_from_agents
     answer = answered(context, question, config, budget=budget, unconfirmed=False, hidden=hidden)
     return replace(answer, documents=answer.documents[:documents])
-
-
-def _researched(
-    context: Context, topic: str, max_iterations: int, config: QueryConfig, hidden: frozenset[str] = frozenset()
-) -> ResearchReport:
-    researcher = context.system.questions.research(context.identity, context.report, hidden=hidden)
-    return researcher.research_topic(
-        topic, max_iterations, config, watch=lambda step: context.progress(_words_of(step), step.results)
-    )
-
-
-def _words_of(step: ResearchStep) -> str:
-    """`round 1, search "disk full": 4 results`."""
-    if step.error:
-        return f"round {step.iteration}, {step.kind} “{step.text}”: {step.error}"
-    counted = f"{step.results} {'searches planned' if step.kind is StepKind.PLAN else 'results'}, {step.new} new"
-    return f"round {step.iteration}, {step.kind} “{step.text}”: {counted}"

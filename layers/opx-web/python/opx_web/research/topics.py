@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from opx.retrieval.question import identifiers
-from opx.retrieval.research.planning import one_line
 from opx.text.fields import query_terms
+from opx_web.research.planning import one_line
 
 MAX_PARTS = 8
 MIN_TERMS = 2
