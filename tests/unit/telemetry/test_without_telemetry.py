@@ -1,4 +1,4 @@
-"""The library without the distribution of telemetry: what is missing, and how it is said."""
+"""The library without the distribution of telemetry: errors that name it."""
 
 from __future__ import annotations
 
