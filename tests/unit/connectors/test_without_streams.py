@@ -13,7 +13,7 @@ from opx.edges.cli.help import unknown_command
 from opx.edges.serving.deliveries import LocalDeliveries
 from opx.errors import MissingDistributionError
 from opx.settings import Settings
-from tests.support.webhook_support import webhooks_in
+from tests.support.stream_support import SystemUnderTest
 
 INSTALL = "pip install opx-streams"
 
@@ -28,7 +28,7 @@ def _without(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_streams_and_webhooks_can_not_be_registered(tmp_path: Path) -> None:
-    with webhooks_in(tmp_path).services as services:
+    with SystemUnderTest(tmp_path).services as services:
         with pytest.raises(MissingDistributionError, match=INSTALL):
             services.manager.subscribe_stream("redis://h:1/0#k", "internal", "operations/incidents")
         with pytest.raises(MissingDistributionError, match=INSTALL):
@@ -37,7 +37,7 @@ def test_streams_and_webhooks_can_not_be_registered(tmp_path: Path) -> None:
 
 
 def test_the_server_answers_deliveries_with_404(tmp_path: Path) -> None:
-    with webhooks_in(tmp_path).services as services:
+    with SystemUnderTest(tmp_path).services as services:
         found = LocalDeliveries(lambda: services.optional_part("webhooks"), lambda: None)
         reply = found.answer("POST", "/ingest/internal/operations/incidents", "", {}, b"{}")
     assert (reply["statusCode"], INSTALL in reply["body"]) == (404, True)
