@@ -59,7 +59,8 @@ class Streams(Protocol):
 
 def unread_sections(path: Path | None) -> str:
     """The problem of streams and webhooks that the file declares without being read; "" for none."""
-    found = [name for name in ("streams", "webhooks") if read_section(name, path)]
+    sections = {name: read_section(name, path) for name in ("streams", "webhooks")}
+    found = [name for name, section in sections.items() if section and section.entries()]
     if not found or plugins.names(plugins.PARTS) >= {"streams", "webhooks"}:
         return ""
     return f"nothing reads {' and '.join(found)} of knowledge.yaml: pip install {STREAMS}"
