@@ -1,4 +1,4 @@
-"""Lines of Markdown: headings as CommonMark finds them, and breaks for chunking."""
+"""Lines of Markdown: headings as CommonMark finds them, breaks for chunking, and heads of long tables in every part."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from opx.formats.markdown_lines import Break, Line, scan
+from opx.formats.writing import PIECE, with_repeated_heads
 
 calm = settings(deadline=None)  # a busy machine is no failure
 
@@ -243,3 +244,44 @@ def test_the_rest_of_a_very_long_line_is_never_a_heading_or_a_fence() -> None:
         (0, Break.INSIDE),
         (1, Break.HEADING),
     ]
+
+
+HEAD = "| host | state |\n| --- | --- |\n"
+
+
+def rows(count: int) -> list[str]:
+    return [f"| web-{number:04} | {'running ' * 4}|\n" for number in range(count)]
+
+
+def joined(text: str) -> str:
+    return "".join(with_repeated_heads(text.splitlines(keepends=True)))
+
+
+def test_a_short_table_is_left_alone() -> None:
+    text = f"# T\n\n{HEAD}{''.join(rows(5))}\nafter\n"
+    assert joined(text) == text
+
+
+def test_a_long_one_gets_its_head_again_and_loses_no_row() -> None:
+    found = joined(HEAD + "".join(rows(200)))
+    parts = found.split(HEAD)[1:]
+    assert len(parts) > 5
+    assert "".join(parts).replace("\n\n", "\n").count("| web-") == 200
+    assert all(len(part) < 2 * PIECE for part in parts)
+
+
+def test_each_table_has_its_own_head() -> None:
+    other = HEAD.replace("host", "disk")
+    found = joined(HEAD + "".join(rows(60)) + "\n" + other + "".join(rows(60)))
+    assert found.count(HEAD) > 1
+    assert found.rindex(HEAD) < found.index(other)
+
+
+def test_rows_within_code_are_no_table() -> None:
+    text = "```\n" + HEAD + "".join(rows(200)) + "```\n"
+    assert joined(text) == text
+
+
+def test_a_huge_head_is_not_repeated() -> None:
+    head = f"| {'wide ' * 100}| b |\n| --- | --- |\n"
+    assert joined(head + "".join(rows(100))).count("wide wide") == joined(head).count("wide wide")

@@ -1,4 +1,4 @@
-"""A claim's writes read the key's item once, and notice what others wrote meanwhile."""
+"""Writes of a claim read the item of its key once, and notice what others wrote meanwhile. Leases whatever the clock does."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from opx.ingestion.corpus.claims import Claims
 from opx.ingestion.events import ObjectEvent
 from opx.ports import Item
 from opx.ports.tables import KEYS
+from opx.runtime.leases import CLOCKS_DIFFER, is_leased
 from opx.settings import Settings
 from opx.system import bootstrap
 
@@ -78,3 +79,22 @@ def test_a_claim_that_another_worker_took_over_writes_nothing(keys: Any) -> None
     assert not claims.release(claim, applied=False)
     later.settle(taken, {"documentId": "document-2", "state": "current"})
     assert keys.get({"documentKey": KEY.id})["documentId"] == "document-2"
+
+
+NOW = 1_790_000_000.0
+
+
+@pytest.mark.parametrize(
+    ("until", "seconds", "leased"),
+    [
+        (NOW + 10, 900, True),
+        (NOW, 900, False),
+        (NOW - 1, 900, False),
+        (NOW + 900 + CLOCKS_DIFFER, 900, True),
+        (NOW + 900 + CLOCKS_DIFFER + 1, 900, False),
+        (NOW + 3600, 0, False),
+        (NOW + 1, 0, False),
+    ],
+)
+def test_lease_lasts_until_its_time_unless_it_is_longer_than_any(until: float, seconds: float, *, leased: bool) -> None:
+    assert is_leased(until, NOW, seconds) is leased

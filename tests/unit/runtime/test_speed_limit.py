@@ -1,9 +1,10 @@
-"""The speed limit that all workers share: turns, cuts, recovery, and patience."""
+"""The speed limit that all workers share: turns, cuts, recovery, and patience. Calls that take no longer than they may."""
 
 from __future__ import annotations
 
 import itertools
 import logging
+import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 
 from opx.adapters.embedded.database import Database
 from opx.adapters.embedded.table import SqliteTable
-from opx.errors import StoreUnavailableError, ThrottledError
+from opx.errors import ModelError, StoreUnavailableError, ThrottledError
 from opx.ports import Condition, Item, tables
 from opx.runtime.deadlines import deadline
 from opx.runtime.speed_limit import (
@@ -25,6 +26,7 @@ from opx.runtime.speed_limit import (
     Quota,
     SpeedLimit,
 )
+from opx.runtime.threads import within
 from opx_testing.fake_time import FakeTime
 
 SIXTY = Quota(requests=60)
@@ -231,3 +233,31 @@ class TestPatience:
             starts = [limit.reserve([0.0]).starts[0] for _ in range(3)]
         assert starts[2] - starts[0] == pytest.approx(2 / MARGIN)
         assert "this process uses its own" in caplog.text
+
+
+def test_result_of_the_work_is_returned() -> None:
+    assert within(9.0, lambda: 7, "model") == 7
+
+
+def test_error_of_the_work_is_raised_unchanged() -> None:
+    def fail() -> None:
+        raise KeyError("x")
+
+    with pytest.raises(KeyError, match="x"):
+        within(9.0, fail, "model")
+
+
+def test_a_time_limit_of_the_work_itself_is_not_taken_for_this_one() -> None:
+    def fail() -> None:
+        raise TimeoutError("its own")
+
+    with pytest.raises(TimeoutError, match="its own"):
+        within(9.0, fail, "model")
+
+
+@pytest.mark.parametrize("seconds", [0.02, 0.0, -1.0])
+def test_work_that_takes_longer_is_left_behind(seconds: float) -> None:
+    over = threading.Event()
+    with pytest.raises(ModelError, match="model did not answer within"):
+        within(seconds, over.wait, "model")
+    over.set()
