@@ -26,7 +26,7 @@ UNZIPPED_LIMIT = 250 * 1024 * 1024
 LIBRARY_SHARE = 10 * 1024 * 1024
 """Reserved in a dependency layer's budget for the library's layer and the function's own code."""
 
-_SEARCH = ("opx-aws", "opx-code", "opx-documents")  # documents are named by their formats
+_SEARCH = ("opx-assurance", "opx-aws", "opx-code", "opx-documents")  # documents are named by their formats
 DISTRIBUTIONS = {
     "api": ("opx-aws",),
     "search": _SEARCH,

@@ -9,18 +9,16 @@ import struct
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import boto3
 import pytest
 from botocore.config import Config
 
-from opx.adapters.embedded.database import Database
 from opx.adapters.embedded.table import SqliteTable
-from opx.errors import EmbeddingError, InvalidInputError, StoreUnavailableError, ThrottledError
+from opx.errors import EmbeddingError, InvalidInputError, ThrottledError
 from opx.ingestion.indexing.embedding_cache import KEPT_AT_ONCE, CachedEmbedder
-from opx.ports import Embedder, Item, Vector, Vectors, tables
+from opx.ports import Embedder, Vector, Vectors
 from opx.ports.search import TEXTS_A_STEP
 from opx.runtime.speed_limit import MARGIN, Quota, SpeedLimit
 from opx_aws.bedrock_embedder import BedrockEmbedder
@@ -30,6 +28,7 @@ from opx_testing.fake_time import FakeTime
 from tests.doubles.bedrock import MAX_TITAN_CHARACTERS, MAX_TITAN_TOKENS, THROTTLED, BedrockDouble, a_failure
 from tests.doubles.http_double import Response
 from tests.support.fakes import WindowsEmbedder
+from tests.support.records_support import BrokenTable
 
 if TYPE_CHECKING:
     from mypy_boto3_bedrock_runtime import BedrockRuntimeClient
@@ -305,16 +304,6 @@ class TestEachVector:
         assert [len(call["texts"]) for call in bedrock.double.calls] == [2, 1, 1]
 
 
-class UnavailableTable(SqliteTable):
-    """A table whose service is down."""
-
-    def get_many(self, keys: Sequence[Mapping[str, Any]]) -> list[Item]:
-        raise StoreUnavailableError("throttled")
-
-    def put_many(self, items: Iterable[Mapping[str, Any]]) -> None:
-        raise StoreUnavailableError("throttled")
-
-
 class FailingEmbedder:
     """Fails for texts with the word poison; records its input."""
 
@@ -404,18 +393,14 @@ class TestCache:
         ]
         assert (cached.hits, cached.misses) == (4, 4)
 
-    def test_unavailable_table_costs_nothing_but_work(
-        self, bedrock: Bedrock, tmp_path: Path, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        database = Database(tmp_path / "down.db")
-        cached = CachedEmbedder(bedrock.embedder(), UnavailableTable(tables.EMBEDDINGS, database))
+    def test_unavailable_table_costs_nothing_but_work(self, bedrock: Bedrock, caplog: pytest.LogCaptureFixture) -> None:
+        cached = CachedEmbedder(bedrock.embedder(), BrokenTable())
         with caplog.at_level(logging.WARNING):
             assert cached.embed_documents([DISK]) == bedrock.embedder().embed_documents([DISK])
         assert [record.message.split(",")[0] for record in caplog.records] == [
             "embedding cache can't be read",
             "embedding cache can't be written",
         ]
-        database.close()
 
     def test_failing_model_is_not_hidden(self, table: SqliteTable, clock: FakeTime) -> None:
         with pytest.raises(EmbeddingError, match="poison"):

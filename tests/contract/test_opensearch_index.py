@@ -33,24 +33,13 @@ from tests.support.fakes import WordsEmbedder
 from tests.support.opensearch_support import CREDENTIALS, INDEX, MODEL, THREE_TRIES, Collection, a_client, a_collection
 
 
-class TestNextGenIndex(SearchIndexContract):
+class TestOpenSearchIndex(SearchIndexContract):
     bm25_factor = BM25_FACTOR
     nearness = staticmethod(nearness_of_mean)
 
     @pytest.fixture
-    def index(self) -> Iterator[SearchIndex]:
-        with a_collection("nextgen") as collection:
-            yield collection.index
-
-
-class TestClassicIndex(SearchIndexContract):
-    bm25_factor = BM25_FACTOR
-    nearness = staticmethod(nearness_of_mean)
-
-    @pytest.fixture
-    def index(self) -> Iterator[SearchIndex]:
-        with a_collection("classic") as collection:
-            yield collection.index
+    def index(self, collection: Collection) -> SearchIndex:
+        return collection.index
 
 
 @pytest.fixture(params=["nextgen", "classic"])

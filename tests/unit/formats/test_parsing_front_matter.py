@@ -80,38 +80,26 @@ def test_front_matter_without_text_is_refused(body: str) -> None:
     assert "only front matter" in refusal(f"---\ntitle: T\n---\n{body}")
 
 
-def test_a_yaml_error_is_refused_with_its_line_in_the_file() -> None:
-    assert "not valid YAML in line 3" in refusal("---\ntitle: T\ntags: a: b\n---\ntext")
+REFUSED = {
+    "a yaml error is refused with its line in the file": (
+        "not valid YAML in line 3",
+        "---\ntitle: T\ntags: a: b\n---\ntext",
+    ),
+    "missing closing line is refused": ("no line `---` closes the front matter", "---\ntitle: T\n\n# Heading\n"),
+    "front matter over 64 kib is refused": ("in the first 64 KiB", "---\n" + "key: value\n" * 7000 + "---\ntext"),
+    "aliases are refused": ("YAML alias in line 3", "---\na: &x [1]\nb: *x\n---\ntext"),
+    "deep nesting is refused": ("nested deeper", f"---\na: {'[' * 5000}{']' * 5000}\n---\ntext"),
+    "a key that is given twice is refused": ("'title' again in line 3", "---\ntitle: a\ntitle: b\n---\ntext"),
+    "a date that does not exist is refused": ("'2025-13-45' in line 2", "---\ndate: 2025-13-45\n---\ntext"),
+    "a key that is a list is refused": ("key in line 2", "---\n[a]: b\n---\ntext"),
+}
 
 
-def test_missing_closing_line_is_refused() -> None:
-    assert "no line `---` closes the front matter" in refusal("---\ntitle: T\n\n# Heading\n")
-
-
-def test_front_matter_over_64_kib_is_refused() -> None:
-    assert "in the first 64 KiB" in refusal("---\n" + "key: value\n" * 7000 + "---\ntext")
+@pytest.mark.parametrize(("reason", "text"), REFUSED.values(), ids=REFUSED)
+def test_front_matter_is_refused_with_the_reason(reason: str, text: str) -> None:
+    assert reason in refusal(text)
 
 
 @pytest.mark.parametrize("block", ["- a\n- b\n", "just words\n"])
 def test_front_matter_that_is_no_mapping_is_refused(block: str) -> None:
     assert "must be a mapping" in refusal(f"---\n{block}---\ntext")
-
-
-def test_aliases_are_refused() -> None:
-    assert "YAML alias in line 3" in refusal("---\na: &x [1]\nb: *x\n---\ntext")
-
-
-def test_deep_nesting_is_refused() -> None:
-    assert "nested deeper" in refusal(f"---\na: {'[' * 5000}{']' * 5000}\n---\ntext")
-
-
-def test_a_key_that_is_given_twice_is_refused() -> None:
-    assert "'title' again in line 3" in refusal("---\ntitle: a\ntitle: b\n---\ntext")
-
-
-def test_a_date_that_does_not_exist_is_refused() -> None:
-    assert "'2025-13-45' in line 2" in refusal("---\ndate: 2025-13-45\n---\ntext")
-
-
-def test_a_key_that_is_a_list_is_refused() -> None:
-    assert "key in line 2" in refusal("---\n[a]: b\n---\ntext")

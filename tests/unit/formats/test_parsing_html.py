@@ -37,14 +37,33 @@ def test_a_language_that_is_no_code_is_left_out() -> None:
     assert parsed('<html lang="x-default"><p>x</p></html>', "a.html").metadata == {}
 
 
-def test_headings_and_nested_lists_are_kept() -> None:
-    html = page("<h2>Steps</h2><ol start=3><li>One<ul><li>Deep</li></ul></li><li>Two</li></ol><p>End</p>")
-    assert text_of(html, "a.html") == "## Steps\n\n3. One\n   - Deep\n4. Two\n\nEnd\n"
+SHOWN = {
+    "headings and nested lists are kept": (
+        "<h2>Steps</h2><ol start=3><li>One<ul><li>Deep</li></ul></li><li>Two</li></ol><p>End</p>",
+        "## Steps\n\n3. One\n   - Deep\n4. Two\n\nEnd\n",
+    ),
+    "tables are kept": (
+        "<table><tr><th>Name</th><th>Port</th></tr><tr><td>db</td><td>5432</td></tr></table>",
+        "| Name | Port |\n| --- | --- |\n| db | 5432 |\n",
+    ),
+    "a fence is longer than those in the code": ("<pre>```\ncode\n```</pre>", "````\n```\ncode\n```\n````\n"),
+    "links keep text and address": (
+        '<p>See <a href="https://example.org/x">the guide</a>, <a href="#top">top</a>.</p>',
+        "See the guide (https://example.org/x), top.\n",
+    ),
+    "identifiers are not escaped": ("<p>max_connections * 2</p>", "max_connections * 2\n"),
+    "an article keeps the heading of its header": (
+        "<article><header><h1>Title</h1><p>by someone</p></header><p>text</p></article>",
+        "# Title\n\ntext\n",
+    ),
+    "an empty main part is not taken": ("<main></main><p>kept</p>", "kept\n"),
+    "several articles are all taken": ("<article>one</article><article>two</article>", "one\n\ntwo\n"),
+}
 
 
-def test_tables_are_kept() -> None:
-    html = page("<table><tr><th>Name</th><th>Port</th></tr><tr><td>db</td><td>5432</td></tr></table>")
-    assert text_of(html, "a.html") == "| Name | Port |\n| --- | --- |\n| db | 5432 |\n"
+@pytest.mark.parametrize(("html", "expected"), SHOWN.values(), ids=SHOWN)
+def test_body_becomes_markdown(html: str, expected: str) -> None:
+    assert text_of(page(html), "a.html") == expected
 
 
 @pytest.mark.parametrize(
@@ -59,27 +78,9 @@ def test_code_blocks_keep_language_and_layout(html: str) -> None:
     assert text_of(page(html), "a.html") == "```bash\ndf -h\n\n\n  ls\n```\n"
 
 
-def test_a_fence_is_longer_than_those_in_the_code() -> None:
-    assert text_of(page("<pre>```\ncode\n```</pre>"), "a.html") == "````\n```\ncode\n```\n````\n"
-
-
-def test_links_keep_text_and_address() -> None:
-    html = page('<p>See <a href="https://example.org/x">the guide</a>, <a href="#top">top</a>.</p>')
-    assert text_of(html, "a.html") == "See the guide (https://example.org/x), top.\n"
-
-
-def test_identifiers_are_not_escaped() -> None:
-    assert text_of(page("<p>max_connections * 2</p>"), "a.html") == "max_connections * 2\n"
-
-
 @pytest.mark.parametrize("tag", ["script", "style", "nav", "footer", "aside", "form", "noscript", "template", "svg"])
 def test_scripts_navigation_and_other_non_content_elements_are_left_out(tag: str) -> None:
     assert text_of(page(f"<p>kept</p><div><{tag}>dropped</{tag}></div>"), "a.html") == "kept\n"
-
-
-def test_an_article_keeps_the_heading_of_its_header() -> None:
-    html = page("<article><header><h1>Title</h1><p>by someone</p></header><p>text</p></article>")
-    assert text_of(html, "a.html") == "# Title\n\ntext\n"
 
 
 @pytest.mark.parametrize(
@@ -88,14 +89,6 @@ def test_an_article_keeps_the_heading_of_its_header() -> None:
 )
 def test_the_main_part_is_taken(main: str) -> None:
     assert text_of(page(f"<div>menu</div>{main}<div>legal</div>"), "a.html") == "kept\n"
-
-
-def test_an_empty_main_part_is_not_taken() -> None:
-    assert text_of(page("<main></main><p>kept</p>"), "a.html") == "kept\n"
-
-
-def test_several_articles_are_all_taken() -> None:
-    assert text_of(page("<article>one</article><article>two</article>"), "a.html") == "one\n\ntwo\n"
 
 
 def test_end_tags_may_be_left_out() -> None:

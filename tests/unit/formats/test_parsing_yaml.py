@@ -159,13 +159,6 @@ def test_a_mapping_that_does_not_fit_is_not_used() -> None:
     assert "## Alert CheckoutErrors" in text_of(RULES, "a.yaml", category)
 
 
-@settings(max_examples=200, deadline=None)
-@given(st.text(st.sampled_from("ab1 \n\t-:?{}[]&*!|>'\"%@#,.~é"), max_size=120))
-def test_no_text_fails_but_by_a_refusal(text: str) -> None:
-    found = outcome(text, "a.yaml")
-    assert found == "parsed" or found.startswith("a.yaml: ")
-
-
 @settings(max_examples=40, deadline=None)
 @given(
     st.recursive(

@@ -127,14 +127,6 @@ def test_evidence_of_both_is_kept_the_newest_first(graph: Graph) -> None:
     assert (node.key, set(node.rag_chunks)) == (NEW, {"k1-0", "k1-1", "k2-0"})
 
 
-def test_rows_are_filed_under_the_merged_node(graph: Graph) -> None:
-    a_graph_of_two(graph)
-    graph.merging.merge(SHOP, OLD, NEW)
-    assert list(graph.table.query(f"{SHOP.key}|{OLD}")) == []
-    assert graph.store.nodes([SHOP.key], [OLD]) == []
-    assert [edge.source for edge in graph.store.edges([SHOP.key], DATABASE, Walk())[0]] == [NEW]
-
-
 def test_later_statements_are_filed_under_the_merged_node(graph: Graph) -> None:
     graph.merging.merge(SHOP, OLD, NEW)
     a_graph_of_two(graph)

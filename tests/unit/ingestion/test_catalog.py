@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import boto3
 import pytest
 
-from opx.adapters.embedded.database import Database, open_database
+from opx.adapters.embedded.database import Database
 from opx.adapters.embedded.table import SqliteTable
 from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument
 from opx.domain.ids import iso_time
@@ -36,13 +35,6 @@ LEASE = 900
 MOST_WRITES = 40
 LEDGER_TABLES = (DOCUMENTS, KEYS, ENTRIES, CALENDAR)
 KEY = DocumentKey(Scope(), "documents/runbooks/disk.md")
-
-
-@pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    database = open_database(tmp_path / "opx.db")
-    yield database
-    database.close()
 
 
 @pytest.fixture

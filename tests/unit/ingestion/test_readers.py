@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from opx.adapters.embedded.database import Database, open_database
+from opx.adapters.embedded.database import Database
 from opx.adapters.embedded.table import SqliteTable
 from opx.domain.scopes import Identity
 from opx.errors import InvalidScopeError
@@ -17,13 +16,6 @@ from opx.ports import Item
 from opx.ports.tables import PROJECTS
 
 ACME_WEB = Identity("acme", "web")
-
-
-@pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    database = open_database(tmp_path / "opx.db")
-    yield database
-    database.close()
 
 
 @pytest.fixture

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from opx.adapters.embedded.database import Database, open_database
+from opx.adapters.embedded.database import Database
 from opx.adapters.embedded.table import SqliteQueue, SqliteTable
 from opx.errors import StoreUnavailableError, UnparsableDocumentError
 from opx.ingestion.corpus.failures import MAX_REASON_CHARACTERS, FailureLog
@@ -46,13 +45,6 @@ class ScriptedPipeline:
     def _next(self, key: str) -> EventOutcome:
         plan = self.plans.get(key) or [EventOutcome(Result.INGESTED, key)]
         return plan.pop(0) if len(plan) > 1 else plan[0]
-
-
-@pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    database = open_database(tmp_path / "opx.db")
-    yield database
-    database.close()
 
 
 @pytest.fixture

@@ -24,8 +24,8 @@ from opx.retrieval.confidence import (
 )
 from opx.retrieval.evidence import CONFIDENCE, NEARNESS, ORDER
 from opx.retrieval.hybrid import BOTH, JUDGED, LEXICAL, VECTOR, FusedHits
-from opx.retrieval.judging import PASSAGES
-from tests.support.judging_support import Found, a_page, found_lists, pages_in, searched, texts
+from opx.retrieval.judging import PASSAGES, pages_of
+from tests.support.judging_support import Found, a_page, found_lists, searched, texts
 
 BUILT_IN = "all-MiniLM-L6-v2"
 LEGS = (BOTH, LEXICAL, VECTOR)
@@ -41,7 +41,7 @@ DISK_FULL = [(page, 9.0 - at, 0.9 - at / 10) for at, page in enumerate(PAGES)]
 
 
 def judgement_of(text: str, found: FusedHits, judges: Judges = BY_WORDS, *, reorder: bool = True) -> Judgement:
-    return judged(text, found, pages_in(found), judges, reorder=reorder)
+    return judged(text, found, pages_of(found), judges, reorder=reorder)
 
 
 def ids(judgement: Judgement) -> list[str]:
@@ -71,7 +71,7 @@ class TestJudging:
         hits = searched(text, *found)
         judgement = judgement_of(text, hits, shipped(embedder, legs, mode), reorder=reorder)
         values = confidences(judgement)
-        assert sorted(ids(judgement)) == sorted(page.document_id for page in pages_in(hits))
+        assert sorted(ids(judgement)) == sorted(page.document_id for page in pages_of(hits))
         assert all(0 <= value <= 1 for value in (*values, judgement.near))
         assert all(earlier >= later for earlier, later in pairwise(values))
 
@@ -132,7 +132,7 @@ class TestJudging:
         assert all(one.confidence <= DOUBTFUL for one in found.pages) or likely
 
     def test_an_engine_that_judges_by_itself_is_believed(self) -> None:
-        pages = pages_in(replace(searched("disk", *DISK_FULL), judged=True))
+        pages = pages_of(replace(searched("disk", *DISK_FULL), judged=True))
         judgement = engine_judgement(pages)
         assert confidences(judgement) == [page.level for page in pages]
         assert judgement.near == 1

@@ -34,11 +34,12 @@ from opx.retrieval.identifiers import (
     holding,
     kind_of,
 )
+from opx.retrieval.judging import pages_of
 from opx.retrieval.query import KnowledgeQuery
 from opx.retrieval.question import whole_terms
 from opx.text.analyzer import analyze
 from tests.support.fakes import WordsEmbedder
-from tests.support.judging_support import a_page, pages_in, searched
+from tests.support.judging_support import a_page, searched
 from tests.unit.retrieval.test_query import a_query, a_text
 
 ANYTHING = QueryConfig(min_confidence=0, max_results=100)
@@ -230,7 +231,7 @@ def test_passages_hold_an_identifier_in_any_form(name: str, forms: list[str]) ->
 def judged_mentions(*confidences: float) -> list[JudgedPage]:
     """Pages that mention `api_v1_push`, as likely as this."""
     entries = [a_page(f"Guide {n}", f"Step {n} reads api_v1_push.", index=5) for n in range(len(confidences))]
-    pages = pages_in(searched("push", *((entry, 9.0 - n, 0.5) for n, entry in enumerate(entries))))
+    pages = pages_of(searched("push", *((entry, 9.0 - n, 0.5) for n, entry in enumerate(entries))))
     return [JudgedPage(page, one) for page, one in zip(pages, confidences, strict=True)]
 
 
@@ -283,8 +284,8 @@ class TestCertain:
         assert [(one.confidence, one.least) for one in found] == expected
 
     def test_no_other_document_is_surer(self) -> None:
-        page = pages_in(searched("push", (a_page("api_v1_push", "It takes pushes."), 1.0, 0.1)))[0]
-        other = pages_in(searched("disk", (a_page("Disk", "disk full"), 9.0, 0.9)))[0]
+        page = pages_of(searched("push", (a_page("api_v1_push", "It takes pushes."), 1.0, 0.1)))[0]
+        other = pages_of(searched("disk", (a_page("Disk", "disk full"), 9.0, 0.9)))[0]
         found = certain([JudgedPage(other, 0.999), JudgedPage(page, 0.2)], [self.PUSH])
         assert [(one.page.document_id, one.confidence) for one in found] == [("api_v1_push", ABOUT), ("Disk", ABOUT)]
 

@@ -17,7 +17,7 @@ from opx.retrieval.judging import PASSAGES, pages_of
 from opx.text.analyzer import ENGLISH
 from opx_testing.entries import EVERYONE, a_change
 from tests.support.fakes import WordsEmbedder
-from tests.support.judging_support import WORDS, Found, a_page, found_lists, pages_in, searched, texts, titles
+from tests.support.judging_support import WORDS, Found, a_page, found_lists, searched, texts, titles
 from tests.unit.retrieval.test_query import a_text
 
 OF_ORDER = {"margin", "first", "rank"}
@@ -44,7 +44,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedIndex]:
 
 def rows_of(text: str, *found: Found, **options: object) -> list[Parts]:
     hits = searched(text, *found, **options)  # type: ignore[arg-type]
-    return evidence_of(text, hits, pages_in(hits))
+    return evidence_of(text, hits, pages_of(hits))
 
 
 def ranked(*pages: int) -> list[Found]:
@@ -74,7 +74,7 @@ class TestRanges:
     def test_so_they_are_for_what_an_index_finds(self, index: EmbeddedIndex, text: str) -> None:
         query = HybridQuery(text, WordsEmbedder().embed_query(text), ENGLISH)
         found = HybridSearch(index).search(query, EVERYONE, QueryConfig(), per_document=PASSAGES)
-        rows = evidence_of(text, found, pages_in(found))
+        rows = evidence_of(text, found, pages_of(found))
         check_ranges(rows)
         assert all(0 <= row["bm25"] <= row["bm25_best"] <= 2 for row in rows)  # title and text give a term 1 each
 
@@ -164,19 +164,19 @@ DISK, LOGS, POD = (a_page(title, f"{title} is full", title) for title in ("Disk"
 
 
 def test_nothing_found_is_no_page() -> None:
-    assert pages_in(searched("disk")) == []
+    assert pages_of(searched("disk")) == []
 
 
 def test_documents_are_in_the_order_of_their_levels() -> None:
     found = searched("full", (LOGS, 1.0, 0.2), (DISK, 9.0, 0.9), (POD, 5.0, 0.5))
-    pages = pages_in(found)
+    pages = pages_of(found)
     assert titles(pages) == ["Disk", "Pod", "Logs"]
     assert [page.level for page in pages] == [found.levels[0], found.levels[1], found.levels[2]]
 
 
 def test_equal_documents_are_in_the_order_of_their_ids() -> None:
     found = searched("full", (POD, 5.0, 0.5), (LOGS, 5.0, 0.5), (DISK, 5.0, 0.5))
-    assert [page.document_id for page in pages_in(found)] == ["Disk", "Logs", "Pod"]
+    assert [page.document_id for page in pages_of(found)] == ["Disk", "Logs", "Pod"]
 
 
 def test_document_has_its_hits_the_best_first_and_the_level_of_the_best() -> None:
@@ -190,7 +190,7 @@ def test_document_has_its_hits_the_best_first_and_the_level_of_the_best() -> Non
 
 def test_evidence_is_the_first_hits_however_many_are_shown() -> None:
     many = [(a_page("Disk", f"disk number {n}", "d", n), 9.0 - n, 0.9 - n / 10) for n in range(PASSAGES + 3)]
-    (page,) = pages_in(searched("disk", *many, per_document=10))
+    (page,) = pages_of(searched("disk", *many, per_document=10))
     assert len(page.hits) == PASSAGES + 3
     assert list(page.evidence) == list(page.hits[:PASSAGES])
 

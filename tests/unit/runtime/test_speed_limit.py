@@ -34,11 +34,6 @@ MANY = [0.0] * 1000
 
 
 @pytest.fixture
-def time() -> FakeTime:
-    return FakeTime()
-
-
-@pytest.fixture
 def table(tmp_path: Path, time: FakeTime) -> Iterator[SqliteTable]:
     database = Database(tmp_path / "limits.db")
     yield SqliteTable(tables.EMBEDDINGS, database, clock=time.clock)
