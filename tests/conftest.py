@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import boto3
 
     from opx.adapters.embedded.database import Database
+    from tests.doubles.misbehaving_site import MisbehavingSite
 
 EXAMPLES = 100
 """Hypothesis's own number, for tests that name none."""
@@ -109,6 +110,14 @@ def quick_disk() -> Iterator[None]:
 @pytest.fixture
 def time() -> FakeTime:
     return FakeTime()
+
+
+@pytest.fixture
+def site() -> Iterator[MisbehavingSite]:
+    from tests.doubles.misbehaving_site import MisbehavingSite
+
+    with MisbehavingSite() as running:
+        yield running
 
 
 @pytest.fixture

@@ -26,8 +26,8 @@ from opx.runtime.metrics import Metric
 from opx.settings import DEPLOYED_KEY
 from opx_testing.fake_time import FakeTime
 from tests.aws.cloud import BUCKET, Cloud, a_cloud
-from tests.support.emf import Named, measured
 from tests.support.fakes import FakeContext, function_logs
+from tests.support.telemetry_support import Named, measured
 
 Captured = pytest.CaptureFixture[str]
 Logged = pytest.LogCaptureFixture

@@ -11,7 +11,7 @@ from typing import Any
 import boto3
 import pytest
 
-from opx.adapters.embedded.database import open_database
+from opx.adapters.embedded.database import Database
 from opx.adapters.embedded.search_index import EmbeddedIndex
 from opx.adapters.embedded.table import SqliteTable
 from opx.errors import IndexUnavailableError
@@ -24,8 +24,7 @@ from opx_aws.table import DynamoTable
 from opx_testing.entries import EVERYONE, VECTOR_DIMENSION, a_change, a_removal, an_entry, any_vector
 from opx_testing.fake_time import FakeTime
 from tests.aws.tables import create_table
-from tests.doubles.hooked_table import HookedTable
-from tests.doubles.one_call_at_a_time import OneCallAtATime
+from tests.doubles.hooked_table import HookedTable, OneCallAtATime
 
 
 def the(version: CorpusVersion) -> str:
@@ -200,10 +199,8 @@ class CountContract(CorpusVersionContract):
 
 class TestCountInSqlite(CountContract):
     @pytest.fixture
-    def version(self, tmp_path: Path, time: FakeTime) -> Iterator[CorpusCount]:
-        database = open_database(tmp_path / "opx.sqlite")
-        yield CorpusCount(SqliteTable(DOCUMENTS, database, clock=time.clock), time.clock)
-        database.close()
+    def version(self, database: Database, time: FakeTime) -> CorpusCount:
+        return CorpusCount(SqliteTable(DOCUMENTS, database, clock=time.clock), time.clock)
 
 
 class TestCountInDynamo(CountContract):

@@ -111,8 +111,8 @@ class TestCohereMultilingualV3(EmbedderContract):
 
 class TestCachedEmbedder(EmbedderContract):
     @pytest.fixture
-    def embedder(self, bedrock: Bedrock, table: SqliteTable, clock: FakeTime) -> Embedder:
-        return CachedEmbedder(bedrock.embedder(TITAN_V2, dimension=256), table, clock=clock.clock)
+    def embedder(self, bedrock: Bedrock, table: SqliteTable, time: FakeTime) -> Embedder:
+        return CachedEmbedder(bedrock.embedder(TITAN_V2, dimension=256), table, clock=time.clock)
 
 
 class TestModels:
@@ -324,67 +324,65 @@ class FailingEmbedder:
 
 
 class TestCache:
-    def test_text_is_embedded_once(self, bedrock: Bedrock, table: SqliteTable, clock: FakeTime) -> None:
-        cached = CachedEmbedder(bedrock.embedder(), table, clock=clock.clock)
+    def test_text_is_embedded_once(self, bedrock: Bedrock, table: SqliteTable, time: FakeTime) -> None:
+        cached = CachedEmbedder(bedrock.embedder(), table, clock=time.clock)
         first = cached.embed_documents([DISK, TEA])
         assert cached.embed_documents([TEA, DISK]) == first[::-1]
         assert len(bedrock.double.calls) == 2
         assert (cached.hits, cached.misses) == (2, 2)
 
     def test_equal_texts_of_a_call_are_embedded_once(
-        self, bedrock: Bedrock, table: SqliteTable, clock: FakeTime
+        self, bedrock: Bedrock, table: SqliteTable, time: FakeTime
     ) -> None:
-        cached = CachedEmbedder(bedrock.embedder(), table, clock=clock.clock)
+        cached = CachedEmbedder(bedrock.embedder(), table, clock=time.clock)
         one, _, other = cached.embed_documents([DISK, TEA, DISK])
         assert one == other
         assert len(bedrock.double.calls) == 2
         assert (cached.hits, cached.misses) == (1, 2)
 
-    def test_questions_are_not_kept(self, bedrock: Bedrock, table: SqliteTable, clock: FakeTime) -> None:
-        cached = CachedEmbedder(bedrock.embedder(), table, clock=clock.clock)
+    def test_questions_are_not_kept(self, bedrock: Bedrock, table: SqliteTable, time: FakeTime) -> None:
+        cached = CachedEmbedder(bedrock.embedder(), table, clock=time.clock)
         cached.embed_query(DISK)
         cached.embed_query(DISK)
         assert len(bedrock.double.calls) == 2
         assert (cached.hits, cached.misses) == (0, 0)
 
-    def test_vectors_of_another_model_are_not_taken(
-        self, bedrock: Bedrock, table: SqliteTable, clock: FakeTime
-    ) -> None:
+    def test_vectors_of_another_model_are_not_taken(self, bedrock: Bedrock, table: SqliteTable, time: FakeTime) -> None:
         for dimension in (512, 256):
-            cached = CachedEmbedder(bedrock.embedder(dimension=dimension), table, clock=clock.clock)
+            cached = CachedEmbedder(bedrock.embedder(dimension=dimension), table, clock=time.clock)
             ((vector,),) = cached.embed_documents([DISK])
             assert len(vector) == dimension
 
-    def test_entry_expires(self, bedrock: Bedrock, table: SqliteTable, clock: FakeTime) -> None:
-        cached = CachedEmbedder(bedrock.embedder(), table, days=90, clock=clock.clock)
+    def test_entry_expires(self, bedrock: Bedrock, table: SqliteTable, time: FakeTime) -> None:
+        cached = CachedEmbedder(bedrock.embedder(), table, days=90, clock=time.clock)
         cached.embed_documents([DISK])
-        clock.now += 89 * 86_400
+        time.now += 89 * 86_400
         cached.embed_documents([DISK])
         assert cached.hits == 1
-        clock.now += 2 * 86_400
+        time.now += 2 * 86_400
         cached.embed_documents([DISK])
         assert cached.misses == 2
 
     def test_vector_is_stored_as_little_endian_floats(
-        self, bedrock: Bedrock, table: SqliteTable, clock: FakeTime
+        self, bedrock: Bedrock, table: SqliteTable, time: FakeTime
     ) -> None:
-        cached = CachedEmbedder(bedrock.embedder(dimension=256), table, clock=clock.clock)
+        cached = CachedEmbedder(bedrock.embedder(dimension=256), table, clock=time.clock)
         ((vector,),) = cached.embed_documents(["disk"])
         (item,) = table.get_many([{"cacheKey": cached_key(cached, "disk")}])
         assert struct.unpack("<256f", item["vector"]) == tuple(vector)
-        assert item["expiresAt"] == int(clock.now) + 90 * 86_400
+        assert item["expiresAt"] == int(time.now) + 90 * 86_400
 
     def test_entry_of_the_wrong_length_is_embedded_again(
-        self, bedrock: Bedrock, table: SqliteTable, clock: FakeTime
+        self, bedrock: Bedrock, table: SqliteTable, time: FakeTime
     ) -> None:
-        cached = CachedEmbedder(bedrock.embedder(), table, clock=clock.clock)
-        expires = int(clock.now) + 1000
+        cached = CachedEmbedder(bedrock.embedder(), table, clock=time.clock)
+        expires = int(time.now) + 1000
         table.put({"cacheKey": cached_key(cached, DISK), "vector": b"1234", "expiresAt": expires})
         ((vector,),) = cached.embed_documents([DISK])
         assert len(vector) == cached.dimension
 
-    def test_each_text_gets_as_many_vectors_as_it_had(self, table: SqliteTable, clock: FakeTime) -> None:
-        cached = CachedEmbedder(WindowsEmbedder(words=3), table, clock=clock.clock)
+    def test_each_text_gets_as_many_vectors_as_it_had(self, table: SqliteTable, time: FakeTime) -> None:
+        cached = CachedEmbedder(WindowsEmbedder(words=3), table, clock=time.clock)
         texts = ["one", "one two three four", "", "a b c d e f g"]
         fresh = cached.embed_documents(texts)
         assert [len(vectors) for vectors in fresh] == [1, 2, 1, 3]
@@ -402,13 +400,13 @@ class TestCache:
             "embedding cache can't be written",
         ]
 
-    def test_failing_model_is_not_hidden(self, table: SqliteTable, clock: FakeTime) -> None:
+    def test_failing_model_is_not_hidden(self, table: SqliteTable, time: FakeTime) -> None:
         with pytest.raises(EmbeddingError, match="poison"):
-            CachedEmbedder(FailingEmbedder(), table, clock=clock.clock).embed_documents(["poison"])
+            CachedEmbedder(FailingEmbedder(), table, clock=time.clock).embed_documents(["poison"])
 
-    def test_embeddings_from_before_a_failure_are_cached(self, table: SqliteTable, clock: FakeTime) -> None:
+    def test_embeddings_from_before_a_failure_are_cached(self, table: SqliteTable, time: FakeTime) -> None:
         failing = FailingEmbedder()
-        cached = CachedEmbedder(failing, table, clock=clock.clock)
+        cached = CachedEmbedder(failing, table, clock=time.clock)
         texts = [f"text {n}" for n in range(TEXTS_A_STEP)]
         with pytest.raises(EmbeddingError):
             cached.embed_documents([*texts, "poison"])
@@ -417,20 +415,20 @@ class TestCache:
         assert failing.given == ["antidote"]
 
     def test_no_vector_is_computed_twice_after_an_error_of_another_text(
-        self, bedrock: Bedrock, table: SqliteTable, clock: FakeTime
+        self, bedrock: Bedrock, table: SqliteTable, time: FakeTime
     ) -> None:
         texts = [f"text {n}" for n in range(9)]
-        cached = CachedEmbedder(bedrock.embedder(threads=1), table, clock=clock.clock)
+        cached = CachedEmbedder(bedrock.embedder(threads=1), table, clock=time.clock)
         bedrock.double.inject(a_failure(400, "ValidationException"), containing="text 5")
         with pytest.raises(EmbeddingError):
             cached.embed_documents(texts)
         cached.embed_documents(texts)
         assert [call["inputText"] for call in bedrock.double.calls] == [*texts[:6], *texts[5:]]
 
-    def test_vectors_are_written_in_small_groups(self, bedrock: Bedrock, table: SqliteTable, clock: FakeTime) -> None:
+    def test_vectors_are_written_in_small_groups(self, bedrock: Bedrock, table: SqliteTable, time: FakeTime) -> None:
         written: list[int] = []
         hooked = HookedWrites(table, written)
-        cached = CachedEmbedder(bedrock.embedder(threads=1), hooked, clock=clock.clock)
+        cached = CachedEmbedder(bedrock.embedder(threads=1), hooked, clock=time.clock)
         cached.embed_documents([f"text {n}" for n in range(KEPT_AT_ONCE + 3)])
         assert written == [KEPT_AT_ONCE, 3]
 

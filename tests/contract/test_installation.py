@@ -9,8 +9,10 @@ from typing import Any
 import boto3
 import pytest
 
+from opx.adapters.embedded.database import Database
 from opx.adapters.embedded.home import FolderStorage, HomeDatabases, HomeTables, HomeWorkQueue
 from opx.adapters.embedded.object_store import FolderObjectStore
+from opx.adapters.embedded.table import SqliteQueue
 from opx.errors import ForbiddenAddressError, InvalidInputError, ReindexBusyError, SourceBusyError, SourceRefusedError
 from opx.ports import Storage, Tables, WorkQueue
 from opx.ports.tables import DOCUMENTS, PROJECTS
@@ -19,7 +21,9 @@ from opx_aws.ports import DynamoTables, FunctionWorkQueue, S3Storage
 from opx_aws.queue import SqsQueue
 from opx_testing.fake_time import FakeTime
 from opx_testing.object_store import ObjectStoreContract
+from opx_testing.queue import QueueContract
 from tests.aws.tables import create_table
+from tests.doubles.hooked_table import OneCallAtATime
 from tests.doubles.memory_bucket import MemoryObjects
 
 PROJECT = {"clientId": "acme", "projectId": "shop"}
@@ -213,3 +217,81 @@ class TestMemoryObjects(ObjectStoreContract):
     @pytest.fixture
     def store(self) -> MemoryObjects:
         return MemoryObjects("corpus")
+
+
+class TestSqsQueue(QueueContract):
+    @pytest.fixture
+    def queue(self, aws: boto3.Session) -> SqsQueue:
+        client: Any = OneCallAtATime(aws.client("sqs"))
+        return SqsQueue(client, client.create_queue(QueueName="ingest")["QueueUrl"], wait_seconds=0)
+
+
+class TestSqliteQueue(QueueContract):
+    @pytest.fixture
+    def other(self, database: Database, time: FakeTime) -> SqliteQueue:
+        return SqliteQueue(database, "other", clock=time.clock)
+
+    @pytest.fixture
+    def queue(self, database: Database, time: FakeTime) -> SqliteQueue:
+        return SqliteQueue(database, "ingest", clock=time.clock)
+
+    @pytest.mark.parametrize("how", ["hidden", "delayed", "retried"])
+    def test_message_that_waits_is_delivered_in_time(self, queue: SqliteQueue, time: FakeTime, how: str) -> None:
+        queue.send("a", delay_seconds=30 if how == "delayed" else 0)
+        if how == "hidden":
+            queue.receive(hide_seconds=30)
+        if how == "retried":
+            queue.retry(queue.receive()[0].receipt, delay_seconds=30)
+        time.sleep(29)
+        assert queue.receive() == []
+        time.sleep(1)
+        assert [message.receives for message in queue.receive()] == [1 if how == "delayed" else 2]
+
+    def test_messages_come_in_the_order_of_their_time(self, queue: SqliteQueue, time: FakeTime) -> None:
+        for body, delay in (("c", 2), ("b", 1), ("a", 0)):
+            queue.send(body, delay_seconds=delay)
+        time.sleep(5)
+        assert [queue.receive(limit=1)[0].body for _ in range(3)] == ["a", "b", "c"]
+
+    def test_late_receiver_can_not_touch_a_message_that_others_work_on(
+        self, queue: SqliteQueue, time: FakeTime
+    ) -> None:
+        queue.send("a")
+        (late,) = queue.receive(hide_seconds=1)
+        time.sleep(2)
+        (current,) = queue.receive(hide_seconds=300)
+        queue.retry(late.receipt)
+        queue.done(late.receipt)
+        assert queue.receive() == []
+        assert queue.waiting() == 1
+        queue.done(current.receipt)
+        assert queue.waiting() == 0
+
+    def test_receipt_does_not_reach_a_later_message(self, queue: SqliteQueue) -> None:
+        queue.send("a")
+        (first,) = queue.receive()
+        queue.done(first.receipt)
+        queue.send("b")
+        queue.receive()
+        queue.done(first.receipt)
+        assert queue.waiting() == 1
+
+    def test_queues_of_one_database_are_separate(self, queue: SqliteQueue, other: SqliteQueue) -> None:
+        queue.send("a")
+        (message,) = queue.receive()
+        assert other.receive() == []
+        assert other.waiting() == 0
+        other.done(message.receipt)
+        other.retry(message.receipt)
+        assert other.release_all() == 0
+        assert (queue.receive(), queue.waiting()) == ([], 1)
+
+    def test_release_makes_received_messages_visible_and_no_others(self, queue: SqliteQueue, time: FakeTime) -> None:
+        for body, delay in (("received", 0), ("retried", 0), ("delayed", 60)):
+            queue.send(body, delay_seconds=delay)
+        received = {message.body: message.receipt for message in queue.receive(hide_seconds=300)}
+        queue.retry(received["retried"], delay_seconds=60)
+        assert queue.release_all() == 1
+        assert [(message.body, message.receives) for message in queue.receive()] == [("received", 2)]
+        time.sleep(60)
+        assert {message.body: message.receives for message in queue.receive()} == {"retried": 2, "delayed": 1}

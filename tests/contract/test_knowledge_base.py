@@ -28,17 +28,22 @@ from opx.operations.projects import GetProject, get_project
 from opx.operations.questions import ListAuditRecords, ListGaps, list_audit_records, list_gaps
 from opx.operations.system import System
 from opx.settings import Settings
-from tests.contract.access_calls import (
+from tests.contract.caller_access import (
+    CallerAccess,
     a_file,
     ask,
     assign,
     delete_all,
     deleted_by,
     documents,
+    every_failure,
     failures,
+    given,
     ingest_files,
+    local_access,
     pieces,
     put_all,
+    remote_access,
     retried,
     retried_keys,
     shown,
@@ -46,7 +51,6 @@ from tests.contract.access_calls import (
     stored_under,
     titles,
 )
-from tests.contract.caller_access import CallerAccess, every_failure, given, local_access, remote_access
 from tests.support.cli_support import word_services
 
 CALLER = Identity("acme", "shop")

@@ -16,7 +16,7 @@ from opx.lifecycle.consistency.store_checks import CheckedDocuments
 from opx.ports import ObjectStore
 from opx.settings import Settings
 from opx.system import bootstrap
-from tests.support.segments_support import objects, unknown_objects
+from tests.support.archive_support import objects, unknown_objects
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from opx.settings import Settings
 from opx.system import bootstrap
 from opx_testing.entries import a_change, an_entry
 from tests.e2e.systems import SystemUnderTest, key_of
-from tests.support.segments_support import objects, unknown_objects
+from tests.support.archive_support import objects, unknown_objects
 
 DOCUMENTS = 40
 PREFIXES = (

@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opx.ingestion.chunking import ChunkOwner
-from tests.support.chunking_support import chunk_document
-from tests.support.parsing_support import a_category, outcome, parsed, text_of
+from tests.support.parsing_support import a_category, chunk_document, outcome, parsed, text_of
 
 RULES = """\
 # Rules of the shop

@@ -22,7 +22,7 @@ from opx.graph.aliases import MAX_OF_A_DOCUMENT, AliasCache, AliasRegistry
 from opx.ports import Condition, Item
 from opx.ports.tables import ALIASES
 from opx_testing.fake_time import FakeTime
-from tests.support.at_once import at_once
+from tests.support.fakes import at_once
 
 ALL, ACME = Scope(), Scope("acme")
 GROUP, SHOP, BLOG = Scope("acme", group_id="web"), Scope("acme", project_id="shop"), Scope("acme", project_id="blog")

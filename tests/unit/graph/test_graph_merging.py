@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from opx.adapters.embedded.database import Database, open_database
+from opx.adapters.embedded.database import Database
 from opx.adapters.embedded.table import SqliteTable
 from opx.domain.graph import Edge, EdgeStatement, Merge, MergeState, NodeStatement, Origin, Statements, Walk, node_type
 from opx.domain.knowledge import Tier
@@ -96,10 +95,8 @@ class Graph:
 
 
 @pytest.fixture
-def graph(tmp_path: Path, time: FakeTime) -> Iterator[Graph]:
-    database = open_database(tmp_path / "opx.db")
-    yield Graph(database, time.clock)
-    database.close()
+def graph(database: Database, time: FakeTime) -> Graph:
+    return Graph(database, time.clock)
 
 
 def a_graph_of_two(graph: Graph) -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -67,10 +66,8 @@ def one_text(text: str) -> Callable[[list[dict[str, Any]]], object]:
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> Iterator[SqliteTable]:
-    database = Database(tmp_path / "cache.db")
-    yield SqliteTable(EMBEDDINGS, database)
-    database.close()
+def table(database: Database) -> SqliteTable:
+    return SqliteTable(EMBEDDINGS, database)
 
 
 @dataclass

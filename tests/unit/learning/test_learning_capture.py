@@ -15,8 +15,8 @@ from opx.errors import (
     InvalidScopeError,
     UnknownProjectError,
 )
-from tests.support.at_once import at_once
 from tests.support.captures import capture_gate_approval, capture_gate_rejection, capture_warning
+from tests.support.fakes import at_once
 from tests.support.lessons import PROBLEM, STEPS, School
 
 DAY, HOUR = 86_400, 3_600

@@ -20,9 +20,8 @@ from opx.learning.pattern_rows import pattern_id_of
 from opx.learning.rules import LearningRules, Share, read_learning_rules
 from opx.ports import Leg, SearchFilter, SearchRequest, SearchResponse
 from opx_testing.fake_time import FakeTime
-from tests.support.at_once import at_once
 from tests.support.captures import capture_gate_approval, capture_gate_rejection, capture_warning
-from tests.support.fakes import WindowsEmbedder
+from tests.support.fakes import WindowsEmbedder, at_once
 from tests.support.lessons import ERROR, OTHER_STEPS, OTHER_WORDS, PROBLEM, STEPS, School, a_school, sqlite_tables
 
 

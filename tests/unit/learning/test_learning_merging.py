@@ -9,8 +9,8 @@ import pytest
 from opx.domain.learning import Pattern
 from opx.errors import InvalidInputError, PatternNotFoundError
 from opx.learning.merging import PatternMerging
-from tests.support.at_once import at_once
 from tests.support.captures import capture_gate_approval
+from tests.support.fakes import at_once
 from tests.support.lessons import School
 
 SCOPE = "client:acme"

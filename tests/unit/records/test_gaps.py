@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from opx.adapters.embedded.database import open_database
+from opx.adapters.embedded.database import Database
 from opx.adapters.embedded.table import SqliteTable
 from opx.domain.queries import QueryConfig
 from opx.domain.record import replace
@@ -35,32 +34,19 @@ from opx.records.gaps.model import (
     wording_of,
 )
 from opx.runtime.knowledge_file import load_knowledge
-from tests.support.gap_support import ESPRESSO, MISSING, SCOPE, a_gap, a_gap_of
+from opx_testing.fake_time import FakeTime
+from tests.support.records_support import ESPRESSO, MISSING, SCOPE, a_gap, a_gap_of
 from tests.unit.retrieval.test_receipts import a_result
 
 
-class Clock:
-    now = 1_700_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
+@pytest.fixture
+def table(database: Database, time: FakeTime) -> SqliteTable:
+    return SqliteTable(GAPS, database, clock=time.clock)
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def table(tmp_path: Path, clock: Clock) -> Iterator[SqliteTable]:
-    database = open_database(tmp_path / "gaps.db")
-    yield SqliteTable(GAPS, database, clock=clock)
-    database.close()
-
-
-@pytest.fixture
-def log(table: SqliteTable, clock: Clock) -> GapLog:
-    return GapLog(table, days=30, clock=clock)
+def log(table: SqliteTable, time: FakeTime) -> GapLog:
+    return GapLog(table, days=30, clock=time.clock)
 
 
 def all_of(log: GapLog, scope: str = SCOPE) -> list[Gap]:
@@ -154,8 +140,8 @@ class TestLog:
         log.add(a_gap())
         assert log.assign(gap, "platform").count == 2
 
-    def test_a_dropped_gap_is_assigned_to_nobody(self, table: SqliteTable, clock: Clock) -> None:
-        log = GapLog(table, days=30, clock=clock, most=1)
+    def test_a_dropped_gap_is_assigned_to_nobody(self, table: SqliteTable, time: FakeTime) -> None:
+        log = GapLog(table, days=30, clock=time.clock, most=1)
         gap = log.add(a_gap("alpha"))
         log.add(a_gap("beta"))
         with pytest.raises(ConditionFailedError):
@@ -167,33 +153,33 @@ class TestLog:
         with pytest.raises(ConditionFailedError):
             log.settle(gap, GapStatus.CLOSED)
 
-    def test_the_least_frequent_and_oldest_gap_is_dropped_first(self, table: SqliteTable, clock: Clock) -> None:
-        log = GapLog(table, days=30, clock=clock, most=3)
+    def test_the_least_frequent_and_oldest_gap_is_dropped_first(self, table: SqliteTable, time: FakeTime) -> None:
+        log = GapLog(table, days=30, clock=time.clock, most=3)
         for at, question in enumerate(["alpha", "alpha", "beta", "gamma", "delta"]):
             log.add(a_gap(question, at=f"2026-01-0{at + 1}T00:00:00Z"))
         assert {gap.question for gap in all_of(log)} == {"alpha", "gamma", "delta"}
         assert log.dropped(SCOPE) == 1
 
-    def test_closed_gaps_are_dropped_first_and_not_counted(self, table: SqliteTable, clock: Clock) -> None:
-        log = GapLog(table, days=30, clock=clock, most=2)
+    def test_closed_gaps_are_dropped_first_and_not_counted(self, table: SqliteTable, time: FakeTime) -> None:
+        log = GapLog(table, days=30, clock=time.clock, most=2)
         log.add(a_gap("alpha"))
         log.settle(log.add(a_gap("beta", at="2026-03-01T00:00:00Z")), GapStatus.CLOSED)
         log.add(a_gap("gamma"))
         assert {gap.question for gap in all_of(log)} == {"alpha", "gamma"}
         assert log.dropped(SCOPE) == 0
 
-    def test_a_gap_expires_after_its_last_question(self, log: GapLog, clock: Clock) -> None:
+    def test_a_gap_expires_after_its_last_question(self, log: GapLog, time: FakeTime) -> None:
         log.add(a_gap())
-        clock.now += 31 * 86_400
+        time.now += 31 * 86_400
         assert all_of(log) == []
 
-    def test_recorders_at_the_same_time_lose_no_count(self, table: SqliteTable, clock: Clock) -> None:
+    def test_recorders_at_the_same_time_lose_no_count(self, table: SqliteTable, time: FakeTime) -> None:
         def ask(_: int) -> None:
-            GapLog(table, days=30, clock=clock).add(a_gap())
+            GapLog(table, days=30, clock=time.clock).add(a_gap())
 
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(ask, range(40)))
-        assert [gap.count for gap in all_of(GapLog(table, days=30, clock=clock))] == [40]
+        assert [gap.count for gap in all_of(GapLog(table, days=30, clock=time.clock))] == [40]
 
     def test_scopes_are_apart(self, log: GapLog) -> None:
         log.add(a_gap())
@@ -225,8 +211,8 @@ class TestLog:
             log.add(a_gap_of(MISSING, "QueueHighCritical fires"))
         assert {gap.absent for gap in all_of(log)} == {None, MISSING}
 
-    def test_absent_names_are_limited_as_other_gaps(self, table: SqliteTable, clock: Clock) -> None:
-        log = GapLog(table, days=30, clock=clock, most=2)
+    def test_absent_names_are_limited_as_other_gaps(self, table: SqliteTable, time: FakeTime) -> None:
+        log = GapLog(table, days=30, clock=time.clock, most=2)
         for number in range(4):
             log.add(a_gap_of(replace(MISSING, name=f"Queue{number}"), f"Queue{number} fires"))
         assert len(all_of(log)) == 2

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -38,8 +36,8 @@ from opx.retrieval.judging import pages_of
 from opx.retrieval.query import KnowledgeQuery
 from opx.retrieval.question import whole_terms
 from opx.text.analyzer import analyze
-from tests.support.fakes import WordsEmbedder
 from tests.support.judging_support import a_page, searched
+from tests.support.query_support import RecordingIndex
 from tests.unit.retrieval.test_query import a_query, a_text
 
 ANYTHING = QueryConfig(min_confidence=0, max_results=100)
@@ -54,13 +52,6 @@ THIRTY_WORDS = (
     "since the last deployment of the shop on friday our database writes fail and pods restart again and again while "
     "certificates look fine and nobody in the team knows why the disk of {} is so full"
 )
-
-
-@pytest.fixture
-def index(tmp_path: Path) -> Iterator[EmbeddedIndex]:
-    index = EmbeddedIndex(tmp_path / "index", model_id=WordsEmbedder.model_id, dimension=WordsEmbedder.dimension)
-    yield index
-    index.close()
 
 
 def a_mention(name: str, number: int = 0) -> IndexEntry:
@@ -299,23 +290,8 @@ class TestCertain:
         assert (other.confidence, other.most) == (0.2, NOT_ABOUT)
 
 
-class Recording:
-    """An index that records the requests."""
-
-    def __init__(self, index: EmbeddedIndex) -> None:
-        self._index = index
-        self.requests: list[SearchRequest] = []
-
-    def search(self, request: SearchRequest) -> SearchResponse:
-        self.requests.append(request)
-        return self._index.search(request)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._index, name)
-
-    @property
-    def searches_for_terms(self) -> list[SearchRequest]:
-        return [request for request in self.requests if request.filter.required_terms]
+def searches_for_terms(index: RecordingIndex) -> list[SearchRequest]:
+    return [request for request in index.requests if request.filter.required_terms]
 
 
 class TestMissed:
@@ -327,9 +303,9 @@ class TestMissed:
     def one_hit(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(DEPTH, SearchMode.BALANCED, 1)
 
-    def recording(self, index: EmbeddedIndex, *entries: IndexEntry) -> tuple[Recording, KnowledgeQuery]:
+    def recording(self, index: EmbeddedIndex, *entries: IndexEntry) -> tuple[RecordingIndex, KnowledgeQuery]:
         a_query(index, *entries, *self.NOISE)
-        recording = Recording(index)
+        recording = RecordingIndex(index)
         return recording, a_query(recording)
 
     def test_entry_that_the_best_hits_missed_is_found_by_its_term(self, index: EmbeddedIndex) -> None:
@@ -338,17 +314,17 @@ class TestMissed:
         answer = service.answer(THIRTY_WORDS.format("OPS-4711"), ANYTHING)
         assert titles(answer)[0] == "Backdoor"
         assert answer.results[0].confidence >= ONLY_MENTION
-        assert recording.searches_for_terms
+        assert searches_for_terms(recording)
 
     def test_identifier_that_was_found_is_not_searched_for_again(self, index: EmbeddedIndex) -> None:
         recording, service = self.recording(index, a_text("Heal OPS-4711.", title="OPS-4711"))
         assert titles(service.answer("OPS-4711", replace(ANYTHING, tiers=("internal",))))[0] == "OPS-4711"
-        assert recording.searches_for_terms == []
+        assert searches_for_terms(recording) == []
 
     def test_identifier_in_no_entry_is_not_searched_for(self, index: EmbeddedIndex) -> None:
         recording, service = self.recording(index)
         service.answer(THIRTY_WORDS.format("OPS-4711"), ANYTHING)
-        assert recording.searches_for_terms == []
+        assert searches_for_terms(recording) == []
 
     def test_it_is_searched_for_within_the_filter_alone(self, index: EmbeddedIndex) -> None:
         page = a_text("Heal OPS-4711.", "postmortems", title="Incident")
@@ -464,7 +440,7 @@ class TestAbsent:
         assert (titles(answer)[0], answer.absent) == ("CVE-2024-3094", ())
 
     def test_nothing_is_claimed_when_words_could_not_be_searched(self, index: EmbeddedIndex) -> None:
-        class WithoutWords(Recording):
+        class WithoutWords(RecordingIndex):
             def search(self, request: SearchRequest) -> SearchResponse:
                 found = self._index.search(replace(request, text=None))
                 return replace(found, lexical=replace(found.lexical, error="timeout"), term_frequencies={})

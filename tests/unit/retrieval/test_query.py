@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -80,13 +80,6 @@ class StubIndex:
 
     def held(self, *, after: object = None, limit: int = 1000) -> list[HeldDocument]:
         return []
-
-
-@pytest.fixture
-def index(tmp_path: Path) -> Iterator[EmbeddedIndex]:
-    index = EmbeddedIndex(tmp_path / "index", model_id=WordsEmbedder.model_id, dimension=WordsEmbedder.dimension)
-    yield index
-    index.close()
 
 
 def a_query(index: SearchIndex, *entries: IndexEntry, reader: Reader = NOBODY, **parts: Any) -> KnowledgeQuery:

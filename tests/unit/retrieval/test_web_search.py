@@ -17,7 +17,6 @@ from opx.errors import (
     SecretNotFoundError,
     SourceRefusedError,
     SourceUnavailableError,
-    StoreUnavailableError,
 )
 from opx.ports.sources import WebResult
 from opx.retrieval.web.providers import CachedWebSearch, LimitedWebSearch
@@ -29,6 +28,7 @@ from opx_testing.fake_time import FakeTime
 from tests.doubles.misbehaving_site import Answer as Reply
 from tests.doubles.misbehaving_site import MisbehavingSite
 from tests.support.cli_support import Opx, word_services
+from tests.support.records_support import BrokenTable
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCS = WebResult("Docs", "https://docs.docker.com/x", "Limits", "2026-01-01")
@@ -51,14 +51,6 @@ class Engine:
             if isinstance(each, Exception):
                 raise each
         return [each for each in self._found if isinstance(each, WebResult)]
-
-
-class BrokenTable:
-    def get(self, key: Any) -> Any:
-        raise StoreUnavailableError("down")
-
-    def put(self, item: Any, *, condition: Any = None) -> None:
-        raise StoreUnavailableError("down")
 
 
 # -- answers
@@ -219,12 +211,6 @@ def knowledge_file(folder: Path, section: str) -> str:
     path = folder / "knowledge.yaml"
     path.write_text((ROOT / "corpus" / "knowledge.yaml").read_text(encoding="utf-8") + "\n" + section, encoding="utf-8")
     return str(path)
-
-
-@pytest.fixture
-def site() -> Iterator[MisbehavingSite]:
-    with MisbehavingSite() as running:
-        yield running
 
 
 def brave(site: MisbehavingSite) -> str:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import itertools
 import logging
 import threading
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from opx.adapters.embedded.database import Database
 from opx.adapters.embedded.table import SqliteTable
-from opx.errors import ModelError, StoreUnavailableError, ThrottledError
+from opx.errors import ModelError, ThrottledError
 from opx.ports import Condition, Item, tables
 from opx.runtime.deadlines import deadline
 from opx.runtime.speed_limit import (
@@ -28,16 +27,15 @@ from opx.runtime.speed_limit import (
 )
 from opx.runtime.threads import within
 from opx_testing.fake_time import FakeTime
+from tests.support.records_support import BrokenTable
 
 SIXTY = Quota(requests=60)
 MANY = [0.0] * 1000
 
 
 @pytest.fixture
-def table(tmp_path: Path, time: FakeTime) -> Iterator[SqliteTable]:
-    database = Database(tmp_path / "limits.db")
-    yield SqliteTable(tables.EMBEDDINGS, database, clock=time.clock)
-    database.close()
+def table(database: Database, time: FakeTime) -> SqliteTable:
+    return SqliteTable(tables.EMBEDDINGS, database, clock=time.clock)
 
 
 def a_limit(time: FakeTime, table: Any = None, quota: Quota = SIXTY) -> SpeedLimit:
@@ -53,16 +51,6 @@ def rate(limit: SpeedLimit, time: FakeTime) -> float:
         calls += len(block.starts)
         limit.due(block.starts[-1])
     return calls / (time.now - began) * 60
-
-
-class UnavailableTable:
-    """A table whose service is down."""
-
-    def get(self, key: Mapping[str, Any]) -> Item | None:
-        raise StoreUnavailableError("throttled")
-
-    def put(self, item: Mapping[str, Any], *, condition: Condition | None = None) -> None:
-        raise StoreUnavailableError("throttled")
 
 
 class RacingTable:
@@ -223,7 +211,7 @@ class TestPatience:
     def test_unavailable_table_leaves_a_limit_of_this_process(
         self, time: FakeTime, caplog: pytest.LogCaptureFixture
     ) -> None:
-        limit = a_limit(time, UnavailableTable())
+        limit = a_limit(time, BrokenTable())
         with caplog.at_level(logging.WARNING):
             starts = [limit.reserve([0.0]).starts[0] for _ in range(3)]
         assert starts[2] - starts[0] == pytest.approx(2 / MARGIN)
