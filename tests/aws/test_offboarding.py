@@ -16,7 +16,7 @@ from opx_aws.object_versions import S3ObjectHistory
 from opx_telemetry.capability import baselines
 from tests.aws.cloud import BUCKET, Cloud, a_cloud
 from tests.support.fakes import function_logs
-from tests.support.graph_things import an_origin
+from tests.support.graph_support import an_origin
 
 CLIENT, OTHER = "acme", "acme-b"
 DISK = "documents/runbooks/procedures/disk.md"

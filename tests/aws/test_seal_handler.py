@@ -27,8 +27,8 @@ from opx_assurance.seal.sealing import SealComparison
 from opx_assurance.seal.signing import SigningKey, write_new_key
 from opx_testing.fake_time import FakeTime
 from tests.aws.cloud import BUCKET, Cloud, a_cloud
-from tests.support.emf import Named, measured
 from tests.support.fakes import FakeContext, function_logs
+from tests.support.telemetry_support import Named, measured
 
 Captured = pytest.CaptureFixture[str]
 Logged = pytest.LogCaptureFixture

@@ -27,8 +27,8 @@ from tests.aws.nights import FUNCTION_SECONDS, Night, a_night
 from tests.support.agent_calls import a_function_event, an_api_event, text_of
 from tests.support.api_requests import a_request
 from tests.support.builders import ports_of
-from tests.support.emf import measured
 from tests.support.fakes import FakeContext
+from tests.support.telemetry_support import measured
 
 DISK = "documents/runbooks/disk.md"
 TITLE = "Disk full on Linux hosts"

@@ -30,7 +30,7 @@ from opx_aws.opensearch_schema import CLASSIC_ENGINE
 from opx_testing.fake_time import FakeTime
 from tests.doubles.opensearch import OpenSearchDouble
 from tests.e2e.systems import EVERYTHING, SystemUnderTest, an_account, chunk_key, created, key_of, outline_key
-from tests.support.catalog_support import tagged
+from tests.support.archive_support import tagged
 from tests.support.fakes import WordsEmbedder
 from tests.support.lessons import Ungrouped
 from tests.support.sampling import sampled

@@ -17,7 +17,7 @@ from opx_assurance.consistency.comparing import StoreSegment
 from opx_assurance.consistency.noted import NOTED_SECONDS, NotedSegments
 from opx_assurance.consistency.processes import compared_in_processes
 from opx_assurance.consistency.store_checks import CheckedDocuments
-from tests.support.segments_support import objects, unknown_objects
+from tests.support.archive_support import objects, unknown_objects
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ from opx_assurance.consistency.processes import compared_in_processes
 from opx_assurance.consistency.store_checks import CheckedDocuments
 from opx_testing.entries import a_change, an_entry
 from tests.e2e.systems import SystemUnderTest, key_of
-from tests.support.segments_support import objects, unknown_objects
+from tests.support.archive_support import objects, unknown_objects
 
 DOCUMENTS = 40
 PREFIXES = (

@@ -46,9 +46,9 @@ from tests.infra.templates import Assembly, Resource, has_our_code, listed
 from tests.support.agent_calls import ask
 from tests.support.api_requests import call
 from tests.support.cli_support import ROOT
-from tests.support.emf import Named, measured
 from tests.support.fakes import FakeContext, function_logs
 from tests.support.stream_support import a_stream, an_incident, from_kinesis
+from tests.support.telemetry_support import Named, measured
 
 STACK = "observability"
 REQUIRED = (

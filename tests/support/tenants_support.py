@@ -23,7 +23,7 @@ from opx_testing.fake_time import FakeTime
 from tests.support.builders import ports_of
 from tests.support.captures import capture_failure_solution
 from tests.support.cli_support import WordEmbedder
-from tests.support.graph_things import an_origin
+from tests.support.graph_support import an_origin
 
 PROCEDURES = "runbooks/procedures"
 CLIENT, OTHER = "acme", "acme-b"

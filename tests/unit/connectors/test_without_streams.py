@@ -10,9 +10,9 @@ from opx import plugins
 from opx.connectors.capability import unread_sections
 from opx.connectors.control import reserved_secrets
 from opx.edges.cli.help import unknown_command
-from opx.edges.serving.deliveries import LocalDeliveries
 from opx.errors import MissingDistributionError
 from opx.settings import Settings
+from opx_serve.deliveries import LocalDeliveries
 from tests.support.stream_support import SystemUnderTest
 
 INSTALL = "pip install opx-streams"

@@ -20,7 +20,6 @@ from opx.errors import (
     SecretNotFoundError,
     SourceRefusedError,
     SourceUnavailableError,
-    StoreUnavailableError,
 )
 from opx.runtime.knowledge_file import load_knowledge
 from opx.settings import Settings
@@ -31,6 +30,7 @@ from opx_web.live.setup import internet_search, read_internet
 from tests.doubles.misbehaving_site import Answer as Reply
 from tests.doubles.misbehaving_site import MisbehavingSite
 from tests.support.cli_support import Opx, word_services
+from tests.support.records_support import BrokenTable
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCS = WebResult("Docs", "https://docs.docker.com/x", "Limits", "2026-01-01")
@@ -53,14 +53,6 @@ class Engine:
             if isinstance(each, Exception):
                 raise each
         return [each for each in self._found if isinstance(each, WebResult)]
-
-
-class BrokenTable:
-    def get(self, key: Any) -> Any:
-        raise StoreUnavailableError("down")
-
-    def put(self, item: Any, *, condition: Any = None) -> None:
-        raise StoreUnavailableError("down")
 
 
 # -- answers
@@ -221,12 +213,6 @@ def knowledge_file(folder: Path, section: str) -> str:
     path = folder / "knowledge.yaml"
     path.write_text((ROOT / "corpus" / "knowledge.yaml").read_text(encoding="utf-8") + "\n" + section, encoding="utf-8")
     return str(path)
-
-
-@pytest.fixture
-def site() -> Iterator[MisbehavingSite]:
-    with MisbehavingSite() as running:
-        yield running
 
 
 def brave(site: MisbehavingSite) -> str:

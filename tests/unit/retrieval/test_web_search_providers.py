@@ -21,12 +21,6 @@ PLACES = {"brave": BRAVE, "google": GOOGLE}
 
 
 @pytest.fixture
-def site() -> Iterator[MisbehavingSite]:
-    with MisbehavingSite() as running:
-        yield running
-
-
-@pytest.fixture
 def web(site: MisbehavingSite) -> Iterator[HttpWeb]:
     with closing(a_web(site)) as client:
         yield client

@@ -6,16 +6,15 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from opx.operations.canaries import CanaryResult
-from opx.operations.evaluation.datasets import LabelledQuestion
-from opx.operations.evaluation.kept import KeptRun, OwnQuestion
-from opx.operations.evaluation.runs import JudgedReply, question_of
-
 from opx.domain.record import from_json
 from opx.errors import InvalidInputError
 from opx.ports import Item
 from opx.ports.rows import RowKind, Rows, checked, require_time, whole
 from opx.ports.tables import GAPS
+from opx_quality.canaries import CanaryResult
+from opx_quality.evaluation.datasets import LabelledQuestion
+from opx_quality.evaluation.kept import KeptRun, OwnQuestion
+from opx_quality.evaluation.runs import JudgedReply, question_of
 from opx_quality.evaluation_keys import QUESTIONS, RUNS, holds_canary, holds_replies
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from opx.domain.baselines import SeriesView
 from opx.domain.ids import stable_hash
 from opx.domain.scopes import scope_of_key
 from opx.errors import InvalidInputError
@@ -23,6 +22,7 @@ from opx_telemetry.baselines.items import (
     series_partition,
 )
 from opx_telemetry.baselines.readings import TimeWindow
+from opx_telemetry.baselines.store import SeriesView
 from opx_telemetry.baselines.summary import Summary
 
 

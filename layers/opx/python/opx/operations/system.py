@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, TypeVar
 
-from opx import plugins
 from opx.errors import InvalidInputError, MissingDistributionError
 from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.indexing.capability import Indexing
@@ -196,6 +195,8 @@ class System:
     def part(self, make: Callable[[System], T]) -> T:
         """A capability that another distribution makes of this system: `make(self)`, called once."""
         if make not in self._parts:
+            from opx import plugins
+
             plugins.share_log(make.__module__)
             self._parts[make] = make(self)
         made: T = self._parts[make]
@@ -203,6 +204,8 @@ class System:
 
     def optional_part(self, name: str) -> Any | None:
         """The part whose `make` is the entry point `name` of `opx.parts`; None if no distribution has it."""
+        from opx import plugins
+
         make = plugins.load(plugins.PARTS, name, object)
         return self.part(make) if callable(make) else None
 
