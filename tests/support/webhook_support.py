@@ -138,7 +138,7 @@ def webhooks_in(home: Path, knowledge: str = KNOWLEDGE, **overrides: Any) -> Web
     clock, secrets = Clock(), SecretsInMemory()
     settings = Settings(home=str(home / "kb"), knowledge_file=str(file))
     services = bootstrap(settings, clock=clock, secrets=secrets, **overrides)
-    return Webhooks(services, secrets, clock, services.part(capability.Webhooks).receiver)
+    return Webhooks(services, secrets, clock, services.part(capability.WebhookIngestion).receiver)
 
 
 def bare(name: str, body: object = b"{}", headers: Mapping[str, str] | None = None, **query: str) -> Delivery:
