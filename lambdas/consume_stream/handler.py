@@ -10,7 +10,7 @@ from opx.operations.system import System
 from opx.runtime.functions import function_settings, observed
 from opx.runtime.metrics import Report
 from opx.system import bootstrap
-from opx_streams.capability import Streams
+from opx_streams.capability import StreamIngestion
 from opx_streams.streams.taking import consume_batch
 
 
@@ -26,7 +26,7 @@ def make_handler(start: Callable[[], System] = start) -> Callable[[Any, Any], di
     @observed
     def handler(event: Any, context: Any, report: Report) -> dict[str, list[Any]]:  # noqa: ARG001
         services = started()
-        found = services.part(Streams)
+        found = services.part(StreamIngestion)
         return consume_batch(
             event,
             found.repository.all(),

@@ -12,7 +12,7 @@ from opx.operations.system import System
 from opx.runtime.functions import function_settings, observed
 from opx.runtime.metrics import Report
 from opx.system import bootstrap
-from opx_streams.capability import Webhooks
+from opx_streams.capability import WebhookIngestion
 from opx_streams.webhooks.gateway import respond
 from opx_streams.webhooks.receiving import WebhookReceiver
 
@@ -27,7 +27,7 @@ def make_handler(start: Callable[[], System] = start) -> Callable[[Any, Any], di
 
     @cache
     def receiver() -> WebhookReceiver:
-        return start().part(Webhooks).receiver
+        return start().part(WebhookIngestion).receiver
 
     @observed
     def handler(event: Any, context: Any, report: Report) -> dict[str, Any]:  # noqa: ARG001

@@ -95,7 +95,7 @@ def streams(aws: boto3.Session) -> Iterator[Streams]:
         kinesis.create_stream(StreamName="incidents", ShardCount=1)
         queue = cloud.sqs.create_queue(QueueName="incidents")["QueueUrl"]
         for name, source in (("live", KINESIS), ("pager", SQS)):
-            cloud.services.part(capability.Streams).repository.put(a_stream(name, source, identity="$.id"))
+            cloud.services.part(capability.StreamIngestion).repository.put(a_stream(name, source, identity="$.id"))
         yield Streams(cloud, kinesis, queue)
 
 

@@ -208,10 +208,11 @@ class TestTraces:
 def test_system_on_aws_has_all_three(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
     services = bootstrap(Settings(backend="aws"))
-    assert services.part(telemetry).stores is not None
-    assert isinstance(services.part(telemetry).stores.logs, CloudWatchLogs)
-    assert isinstance(services.part(telemetry).stores.metrics, CloudWatchSeries)
-    assert isinstance(services.part(telemetry).stores.traces, XRayTraces)
+    stores = services.part(telemetry).stores
+    assert stores is not None
+    assert isinstance(stores.logs, CloudWatchLogs)
+    assert isinstance(stores.metrics, CloudWatchSeries)
+    assert isinstance(stores.traces, XRayTraces)
 
 
 def test_system_on_a_laptop_has_none(tmp_path: Any) -> None:

@@ -128,7 +128,7 @@ def put_and_delete(services: System) -> None:
 
 def deliver(services: System) -> None:
     """A document, its update, one with metadata beside it, and its end."""
-    receiver = services.part(capability.Webhooks).receiver
+    receiver = services.part(capability.WebhookIngestion).receiver
     many = [{"name": f"label {number} " + "ü" * 52} for number in range(20)]
     answers = [
         answer(lambda: receiver, github(an_issue(action, f"2026-01-02T1{hour}:00:00Z", labels=labels)))

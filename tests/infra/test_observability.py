@@ -146,7 +146,7 @@ def _pull(cloud: Cloud) -> None:
 
 def _stream(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
     """Records that become documents, that a filter leaves out, and that come again as the bucket is away."""
-    cloud.services.part(capability.Streams).repository.put(a_stream(filter={"severity": ["critical"]}))
+    cloud.services.part(capability.StreamIngestion).repository.put(a_stream(filter={"severity": ["critical"]}))
     handler = make_stream_handler(lambda: cloud.services)
     records = [an_incident(1, severity="critical"), an_incident(2, severity="minor")]
     handler(from_kinesis(records), FakeContext())

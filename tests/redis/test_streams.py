@@ -262,7 +262,7 @@ class TestPassword:
         with server.client() as client:
             add(client, an_incident(1))
         given = {"topic": KEY, "password_secret": "redis"}
-        system.services.part(capability.Streams).control.subscribe(
+        system.services.part(capability.StreamIngestion).control.subscribe(
             server.url, "operations/incidents", None, name="live", **given
         )
         (feed,) = system.services.connectors.stream_feeds()
@@ -294,7 +294,7 @@ class TestRunning:
     ) -> None:
         (feed,) = system.services.connectors.stream_feeds()
         assert feed.poll() == []
-        control = system.services.part(capability.Streams).control
+        control = system.services.part(capability.StreamIngestion).control
         control.subscribe(server.url, "operations/incidents", None, name="live", topic=KEY)
         add(client, an_incident(1))
         assert feed.poll() == ["stream live: 1 of 1 records put"]

@@ -125,8 +125,8 @@ class SystemUnderTest:
             streams or (a_stream(),),
             self.services.manager,
             self.report,
-            values_of=self.services.part(capability.Streams).taker_of_values,
-            note=self.services.part(capability.Streams).note_record,
+            values_of=self.services.part(capability.StreamIngestion).taker_of_values,
+            note=self.services.part(capability.StreamIngestion).note_record,
         )
         return [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
 

@@ -96,7 +96,7 @@ def keep_beside(services: System) -> None:
     items = SourceItems(services.tables.table(SOURCES), "status")
     items.put_many([SourceItem("a", "d1", "documents/web/blogs/a.md", "r1"), SourceItem("b", "d2", "", "r1")])
     items.put("https://status.example/feed.xml", {"etag": '"1"'})
-    services.part(capability.Streams).repository.put(
+    services.part(capability.StreamIngestion).repository.put(
         stream_of("alarms", {"source": QUEUE, "category": "operations/alerts"}, knowledge)
     )
 
@@ -155,7 +155,7 @@ def work_of(services: System) -> dict[str, Callable[[], object]]:
         "sources": lambda: [
             services.connectors.sources.state(one.source_id) for one in services.connectors.sources.all()
         ],
-        "streams": services.part(capability.Streams).repository.all,
+        "streams": services.part(capability.StreamIngestion).repository.all,
         "evaluations": lambda: evaluated(services),
         "holds": lambda: (services.lifecycle.holds.in_force(), services.lifecycle.holds.lifted()),
         "merges": lambda: services.graph.merging.merges(Scope("acme")),

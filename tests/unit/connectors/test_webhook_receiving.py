@@ -392,7 +392,7 @@ class TestUnavailable:
         webhooks = webhooks_in(tmp_path)
         (tmp_path / "knowledge.yaml").write_text(KNOWLEDGE.replace("format: jira", "format: yira"))
         with webhooks.services:
-            found = capability.Webhooks(webhooks.services).answer(github(an_issue()))
+            found = capability.WebhookIngestion(webhooks.services).answer(github(an_issue()))
         assert (found.status, found.payload["error"]["code"]) == (500, "internal")
 
 

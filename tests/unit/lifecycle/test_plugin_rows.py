@@ -13,6 +13,7 @@ from opx.errors import InvalidInputError, PluginError
 from opx.ingestion.corpus.clients import ClientState
 from opx.operations.system import System
 from opx.ports.tables import BASELINES, TableSpec
+from opx_assurance.capability import assurance
 from tests.support.archive_support import (
     an_archive,
     changed_line,
@@ -61,13 +62,13 @@ def archive(tmp_path: Path, plugin: Path) -> Path:
     with on_the_path(plugin), services_at(tmp_path / "from") as services:
         put(services, "two", "The egret.", Scope("acme"))
         services.tables.table(SHIFTS).put({"clientId": "acme", "day": "2026-11-29", "onCall": "ann"})
-        services.lifecycle.exporter().write(tmp_path / "shifts.opx")
+        services.part(assurance).exporter().write(tmp_path / "shifts.opx")
     return tmp_path / "shifts.opx"
 
 
 def test_rows_of_a_plugin_are_restored_from_an_archive(tmp_path: Path, plugin: Path, archive: Path) -> None:
     with on_the_path(plugin), services_at(tmp_path / "to") as services:
-        report = services.lifecycle.importer().run(archive)
+        report = services.part(assurance).importer().run(archive)
         assert report.rows[ENTRY] == 1
         assert [row["onCall"] for row in services.tables.every_item(SHIFTS)] == ["ann"]
 

@@ -165,7 +165,7 @@ def test_nothing_found_is_kept_and_failures_are_not(table: Any, time: FakeTime) 
 
 
 def test_without_its_table_the_engine_is_queried(time: FakeTime) -> None:
-    search = CachedWebSearch(Engine(DOCS), BrokenTable(), seconds=3600, clock=time.clock)  # type: ignore[arg-type]
+    search = CachedWebSearch(Engine(DOCS), BrokenTable(), seconds=3600, clock=time.clock)
     assert search.search("x", 5) == [DOCS]
 
 

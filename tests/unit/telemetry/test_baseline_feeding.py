@@ -21,6 +21,7 @@ from opx.ports.telemetry import MetricQuery, NodeValues
 from opx.runtime.functions import FunctionFailedError
 from opx.runtime.metrics import Metric
 from opx.settings import Settings
+from opx_streams.capability import StreamIngestion
 from opx_streams.streams.taking import StreamRecord
 from opx_telemetry.baselines.definitions import MetricDefinition, RollUp, declared_metrics
 from opx_telemetry.capability import baselines, telemetry
@@ -200,7 +201,7 @@ class TestStream:
         assert _stored(system, key)["refused"] == "cpu of web-01 is in ms, not in s: convert it"
 
     def test_a_stream_of_redis_is_added_record_by_record(self, system: SystemUnderTest) -> None:
-        taker = system.services.connectors._taker_of(a_stream(source=REDIS, category=CATEGORY))
+        taker = system.services.part(StreamIngestion)._taker_of(a_stream(source=REDIS, category=CATEGORY))
         for position in ("1-0", "2-0", "1-0"):
             assert taker.take(StreamRecord(position, b'{"node": "web-01", "metric": "cpu", "value": 7}')) == position
         assert taker.take(StreamRecord("3-0", None)) == ""

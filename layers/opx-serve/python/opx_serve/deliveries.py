@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from urllib.parse import parse_qsl
 
-from opx.connectors.deliveries import Delivery, DeliveryReply, Webhooks, failed
+from opx.connectors.deliveries import Delivery, DeliveryReply, WebhooksPart, failed
 from opx.domain.record import Json
 from opx.edges.http import reply
 
@@ -21,7 +21,7 @@ class LocalDeliveries:
     """Answers `POST /ingest/{tier}/{category}`, and 404 to everything else, or without `webhooks`. `arrived` is called after
     each delivery that changed the corpus, so that its consumer need not wait for the next poll."""
 
-    def __init__(self, webhooks: Callable[[], Webhooks | None], arrived: Callable[[], object]) -> None:
+    def __init__(self, webhooks: Callable[[], WebhooksPart | None], arrived: Callable[[], object]) -> None:
         self._webhooks = webhooks
         self._arrived = arrived
 

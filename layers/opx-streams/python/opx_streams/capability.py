@@ -26,7 +26,7 @@ def arrivals(system: System) -> Arrivals:
     return Arrivals(system.tables.table(DELIVERIES), system.clock)
 
 
-class Streams:
+class StreamIngestion:
     """Streams of an installation. Their documents have the installation's scope."""
 
     def __init__(self, system: System) -> None:
@@ -52,17 +52,17 @@ class Streams:
         )
 
     def subscribe(self, source: str, category: str, pattern: Mapping[str, Any] | None, *, topic: str) -> str:
-        """See `opx.connectors.capability.Streams`."""
+        """See `opx.connectors.capability.StreamsPart`."""
         return self.control.subscribe(source, category, pattern, topic=topic)
 
     def schedule(self) -> None:
-        """See `opx.connectors.capability.Streams`."""
+        """See `opx.connectors.capability.StreamsPart`."""
         if subscriptions := self._system.ports.functions.stream_subscriptions:
             for stream in self.repository.all():
                 subscriptions.put(stream)
 
     def feeds(self) -> Sequence[Feed]:
-        """See `opx.connectors.capability.Streams`."""
+        """See `opx.connectors.capability.StreamsPart`."""
         if not self._system.work.in_process:
             return ()
         from opx_streams.redis_streams import RedisFeeds
@@ -94,7 +94,7 @@ class Streams:
         return BaselineTaker(stream, lambda: system.baselines, system.manager)
 
 
-class Webhooks:
+class WebhookIngestion:
     """Webhooks of an installation. Their documents have the installation's scope."""
 
     def __init__(self, system: System) -> None:
@@ -116,13 +116,13 @@ class Webhooks:
         )
 
     def answer(self, delivery: Delivery) -> DeliveryReply:
-        """See `opx.connectors.deliveries.Webhooks`."""
+        """See `opx.connectors.deliveries.WebhooksPart`."""
         from opx_streams.webhooks.receiving import answer
 
         return answer(lambda: self.receiver, delivery)
 
     def endpoint(self, tier: str, category: str) -> str:
-        """See `opx.connectors.deliveries.Webhooks`."""
+        """See `opx.connectors.deliveries.WebhooksPart`."""
         from opx_streams.webhooks.definitions import webhook_endpoint
 
         return webhook_endpoint(self._system.settings.webhook_url, tier, category)

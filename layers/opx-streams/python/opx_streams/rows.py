@@ -8,12 +8,12 @@ from typing import Any
 from opx.connectors.rows import Registered
 from opx.ports.rows import RowKind, Rows
 from opx.ports.tables import SOURCES
-from opx_streams.capability import Streams
+from opx_streams.capability import StreamIngestion
 from opx_streams.streams.definitions import REGISTERED, stream_of
 
 
 def _streams(system: Any) -> Registered:
-    streams, table = system.part(Streams), system.tables.table(SOURCES)
+    streams, table = system.part(StreamIngestion), system.tables.table(SOURCES)
 
     def names() -> Iterable[str]:
         return (stream.name for stream in streams.repository.all())

@@ -216,7 +216,7 @@ class TestManager:
         wanted = {"severity": ["critical"]}
         first = subscribe(stream, "internal", "operations/incidents", wanted)
         assert subscribe(stream, "internal", "operations/incidents", wanted) == first
-        (known,) = [one for one in services.part(capability.Streams).repository.all() if one.name == first]
+        (known,) = [one for one in services.part(capability.StreamIngestion).repository.all() if one.name == first]
         assert (known.topic, known.pattern) == ("incidents", wanted)
 
     def test_a_scope_of_a_client_has_no_sources_of_its_own(self, services: System) -> None:

@@ -35,7 +35,7 @@ def server(opx: Opx, declared: str) -> Iterator[str]:
 
     services = opx.services()
     services.installation.settings = replace(services.settings, knowledge_file=declared)
-    deliveries = LocalDeliveries(lambda: services.part(capability.Webhooks), lambda: None)
+    deliveries = LocalDeliveries(lambda: services.part(capability.WebhookIngestion), lambda: None)
     with services, HttpServer(deliveries_application(deliveries), listening_socket("127.0.0.1:0")) as found:
         yield f"http://{found.address}"
 

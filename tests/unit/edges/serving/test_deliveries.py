@@ -35,7 +35,9 @@ def webhooks(tmp_path: Path) -> Iterator[Webhooks]:
 def listening_for(webhooks: Webhooks) -> Iterator[LocalServer]:
     """A server for deliveries alone, as `opx run --listen` has it."""
     arrived: list[bool] = []
-    deliveries = LocalDeliveries(lambda: webhooks.services.part(capability.Webhooks), lambda: arrived.append(True))
+    deliveries = LocalDeliveries(
+        lambda: webhooks.services.part(capability.WebhookIngestion), lambda: arrived.append(True)
+    )
     with HttpServer(deliveries_application(deliveries), listening_socket("127.0.0.1:0")) as server:
         yield LocalServer(server.address, arrived)
 

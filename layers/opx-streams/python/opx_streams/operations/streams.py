@@ -36,7 +36,7 @@ class Streams(Record, frozen=True):
 @operation(http="GET /streams", function=Function.MANAGE, action=Action.MANAGE_SOURCES)
 def list_streams(context: Context, request: ListStreams) -> Streams:  # noqa: ARG001 - as all operations
     """List the streams whose records become documents, by name, with their last records."""
-    found = tuple(context.system.part(capability.Streams).repository.all())
+    found = tuple(context.system.part(capability.StreamIngestion).repository.all())
     return Streams(found, context.system.part(capability.arrivals).last(STREAM, [one.name for one in found]))
 
 
@@ -73,7 +73,9 @@ def subscribe_stream(context: Context, request: SubscribeStream) -> Subscribed:
     Raises `InvalidInputError` that names the error, for a stream that is subscribed under another name, and for one that
     this system can't read.
     """
-    name = context.system.part(capability.Streams).control.subscribe(**{**asdict(request), "tags": list(request.tags)})
+    name = context.system.part(capability.StreamIngestion).control.subscribe(
+        **{**asdict(request), "tags": list(request.tags)}
+    )
     return Subscribed(name, deployed=context.system.ports.functions.stream_subscriptions is not None)
 
 
@@ -91,5 +93,5 @@ def end_stream(context: Context, request: EndStream) -> EndedStream:
 
     Raises `InvalidInputError` for a stream of knowledge.yaml, and for an unknown one.
     """
-    context.system.part(capability.Streams).control.end(request.name)
+    context.system.part(capability.StreamIngestion).control.end(request.name)
     return EndedStream(request.name)

@@ -26,7 +26,7 @@ from opx.runtime.metrics import Report, unreported
 
 if TYPE_CHECKING:
     from opx.connectors.control import ConnectedSource, SourceControl, SourceSystem
-    from opx.connectors.deliveries import Webhooks
+    from opx.connectors.deliveries import WebhooksPart
     from opx.connectors.files import DirectoryFeed
     from opx.connectors.pulling import PullRequests, SourcePuller
     from opx.connectors.repository import SourceRepository
@@ -44,7 +44,7 @@ NO_LEASE = -1.0
 """A process's lock on the machine is released as soon as the process ends."""
 
 
-class Streams(Protocol):
+class StreamsPart(Protocol):
     """The streams of an installation, which the part `streams` of a system has."""
 
     def feeds(self) -> Sequence[Feed]:
@@ -195,7 +195,7 @@ class Connectors:
 
     def stream_feeds(self) -> Sequence[Feed]:
         """Feeds of the streams that this process can read."""
-        streams: Streams | None = self.part("streams")
+        streams: StreamsPart | None = self.part("streams")
         if problem := unread_sections(self.installation.knowledge_path):
             log.warning("%s", problem)
         return streams.feeds() if streams else ()
@@ -236,7 +236,7 @@ class ConnectedWaysIn:
 
     def webhook_endpoint(self, tier: str, category: str) -> str:
         """See `IngestionManager.get_webhook_endpoint`."""
-        webhooks: Webhooks | None = self.part("webhooks")
+        webhooks: WebhooksPart | None = self.part("webhooks")
         if webhooks is None:
             raise MissingDistributionError("the receiver of webhooks", STREAMS)
         return webhooks.endpoint(tier, category)
@@ -259,7 +259,7 @@ class ConnectedWaysIn:
 
     def subscribe(self, stream: str, category: str, pattern: Mapping[str, Any] | None) -> str:
         """See `IngestionManager.subscribe_stream`."""
-        streams: Streams | None = self.part("streams")
+        streams: StreamsPart | None = self.part("streams")
         if streams is None:
             raise MissingDistributionError("the reader of streams", STREAMS)
         source, _, topic = stream.partition("#")

@@ -81,7 +81,7 @@ def failed(status: int, code: str, message: str, headers: Mapping[str, str] | No
     return DeliveryReply(status, {"error": {"code": code, "message": message}}, headers or {})
 
 
-class Webhooks(Protocol):
+class WebhooksPart(Protocol):
     """The webhooks of an installation, which the part `webhooks` of a system has."""
 
     def answer(self, delivery: Delivery) -> DeliveryReply:
