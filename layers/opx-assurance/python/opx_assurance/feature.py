@@ -1,4 +1,4 @@
-"""What this distribution adds to operations, commands and daily work."""
+"""The operations, commands and daily work of this distribution."""
 
 from __future__ import annotations
 
