@@ -442,7 +442,7 @@ class TestAbsent:
     def test_nothing_is_claimed_when_words_could_not_be_searched(self, index: EmbeddedIndex) -> None:
         class WithoutWords(RecordingIndex):
             def search(self, request: SearchRequest) -> SearchResponse:
-                found = self._index.search(replace(request, text=None))
+                found: SearchResponse = self._index.search(replace(request, text=None))
                 return replace(found, lexical=replace(found.lexical, error="timeout"), term_frequencies={})
 
         a_query(index, QUEUE)
