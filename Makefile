@@ -238,7 +238,7 @@ docs: schemas $(VENV)/.ready-dev ## make anew what documentation has from code: 
 # Pinned as they are, unless they no longer fit; UPGRADE=--upgrade takes the newest.
 COMPILE = ../../$(BIN)/uv pip compile --quiet $(UPGRADE) --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--no-emit-find-links --custom-compile-command 'make requirements'
-PROJECT := ../../pyproject.toml
+PROJECT := $(addprefix ../../,pyproject.toml $(DISTRIBUTIONS))
 
 requirements: $(VENV)/.ready-dev ## resolve and pin the dependencies anew
 	cd $(REQUIREMENTS) && $(COMPILE) --excludes excluded.txt dev.in embedded.in $(PROJECT) --all-extras --output-file dev.txt
@@ -247,8 +247,8 @@ requirements: $(VENV)/.ready-dev ## resolve and pin the dependencies anew
 	cd $(REQUIREMENTS) && for set in ingest manage api search installer browser; do \
 		$(COMPILE) --excludes excluded.txt --constraint dev.txt $$set.in --output-file $$set.txt; done
 	cd $(REQUIREMENTS) && for set in emulator site; do $(COMPILE) --excludes excluded.txt $$set.in --output-file $$set.txt; done
-	cd $(REQUIREMENTS) && $(COMPILE) examples.in embedded.in $(PROJECT) --extra aws --extra ingest --extra serve --output-file examples.txt
-	cd $(REQUIREMENTS) && $(COMPILE) --constraint dev.txt peers.in embedded.in $(PROJECT) \
+	cd $(REQUIREMENTS) && $(COMPILE) --excludes excluded.txt examples.in embedded.in $(PROJECT) --extra aws --extra ingest --extra serve --output-file examples.txt
+	cd $(REQUIREMENTS) && $(COMPILE) --excludes excluded.txt --constraint dev.txt peers.in embedded.in $(PROJECT) \
 		--extra ingest --extra serve --output-file peers.txt
 
 clean: ## remove environments, caches and the demo's data
