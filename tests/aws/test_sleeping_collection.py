@@ -14,9 +14,8 @@ from mcp.client.client import Client
 from opx.domain.scopes import Identity
 from opx.errors import EmbeddingError
 from opx.operations.context import Caller, Context
-from opx.retrieval.canary import CANARY, ask_canary
 from opx.retrieval.citations import NOTHING_FOUND
-from opx.retrieval.waking import WAKE
+from opx.retrieval.waking import CANARY, WAKE, ask_canary
 from opx.runtime.metrics import Metric, unreported
 from opx.settings import FIRST_COLLECTION
 from opx.system import bootstrap

@@ -19,7 +19,7 @@ from opx.errors import IndexUnavailableError
 from opx.ingestion.indexing.words import FOLDER, WordsManifest, WordsShelf
 from opx.lifecycle.warm_words import WARM_WORDS
 from opx.operations.context import Caller, Context
-from opx.retrieval.canary import CANARY
+from opx.retrieval.waking import CANARY
 from opx.runtime.functions import FunctionFailedError
 from opx_serve.mcp import make_server, tools_for
 from tests.aws.cloud import BUCKET

@@ -31,8 +31,7 @@ from opx.graph.daily import RELINK
 from opx.ingestion.corpus.announcements import ANNOUNCE_AGAIN
 from opx.records.daily import AUTHORS, CHECK
 from opx.records.gaps.listing import NOBODY
-from opx.retrieval.canary import CANARY
-from opx.retrieval.waking import WAKE
+from opx.retrieval.waking import CANARY, WAKE
 from opx.runtime.deadlines import deadline
 from opx.runtime.knowledge_file import load_knowledge
 from opx.runtime.metrics import NAMESPACE, Metric

@@ -19,12 +19,11 @@ from opx.domain.scopes import Scope
 from opx.errors import ConditionFailedError
 from opx.ingestion.corpus.calendar import Calendar
 from opx.ingestion.corpus.catalog import BusyError, Catalog, Claim, StaleEventError, VersionOrigin
-from opx.ingestion.corpus.claims import Claims
+from opx.ingestion.corpus.claims import CLOCKS_DIFFER, Claims, is_leased
 from opx.ingestion.events import ObjectEvent
 from opx.ports import Table
 from opx.ports.tables import CALENDAR, DOCUMENTS, ENTRIES, KEYS
 from opx.runtime.knowledge_file import load_knowledge
-from opx.runtime.leases import CLOCKS_DIFFER, is_leased
 from opx.settings import Settings
 from opx.system import bootstrap
 from opx_aws.table import DynamoTable

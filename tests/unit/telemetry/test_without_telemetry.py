@@ -15,7 +15,7 @@ COMMAND = "from opx.system import command; command()"
 PYTHON = """
 import sys
 from opx import Knowledge, OpxError
-from opx.edges.cli.demo_data import _add_values
+from opx.edges.cli.demo import _add_values
 RECORD = {"node": "web-01", "metric": "cpu", "time_window": "7d", "mean": 1.5, "stddev": 1.0, "samples": 9}
 with Knowledge.open(sys.argv[1]) as kb:
     for work in (

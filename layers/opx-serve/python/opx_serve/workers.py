@@ -24,7 +24,7 @@ from opx.domain.record import replace
 from opx.operations import load
 from opx.operations.system import StartSystem, System
 from opx.ports import SearchFilter
-from opx.runtime.garbage import collect_seldom, keep_what_is_there
+from opx.runtime.machine import collect_seldom, keep_what_is_there
 from opx.runtime.metrics import Metric, Report
 from opx.runtime.threads import cores
 from opx.settings import Settings

@@ -87,7 +87,7 @@ def command() -> None:
         print_quietly(f"opx, version {__version__}\n")
         return
     from opx.edges.cli.forwarding import forwarded
-    from opx.runtime.garbage import collect_seldom
+    from opx.runtime.machine import collect_seldom
 
     collect_seldom()
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when numpy is imported: waiting threads of BLAS spin

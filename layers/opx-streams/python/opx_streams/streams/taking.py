@@ -28,7 +28,7 @@ from opx.formats.markup.plain import read_front_matter
 from opx.ingestion.corpus_writer import CorpusWriter
 from opx.ingestion.given_documents import Content
 from opx.ingestion.object_names import object_name
-from opx.ports.baselines import Baselines
+from opx.ports.telemetry import Baselines
 from opx.runtime.metrics import Metric, Report
 from opx_streams.arrivals import ArrivalState
 from opx_streams.streams.patterns import matches

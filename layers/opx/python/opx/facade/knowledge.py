@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from opx.domain.documents import KnowledgeDocument
+from opx.domain.knowledge import Tier
 from opx.domain.queries import QueryConfig
 from opx.domain.results import Answer, Results, RetrievalResult
+from opx.domain.sources import SourceDeclaration
 from opx.edges.calling import all_pages, record_of
 from opx.errors import InvalidInputError, MissingDistributionError
 from opx.ingestion.events import IngestionResult
@@ -22,7 +24,7 @@ from opx.operations.search import Query, query
 if TYPE_CHECKING:
     from opx.domain.baselines import BaselineStats
     from opx.domain.requests import Request
-    from opx.domain.sources import Document, KnowledgeSource, SourceDeclaration
+    from opx.domain.sources import Document, KnowledgeSource
     from opx.edges.factories import CallableTool
     from opx.facade.learning import LearningKnowledge
     from opx.facade.opening import Opened
@@ -287,3 +289,29 @@ class Knowledge:
         from opx.facade.sending import Sender
 
         return Sender(self._client, self._loader)
+
+
+def NVDSource(name: str = "nist-nvd", **options: Any) -> SourceDeclaration:  # noqa: N802 - a source, as users name it
+    """The NVD's CVEs, with CISA's known exploited ones and EPSS."""
+    return SourceDeclaration(name, "nvd", Tier.SPECIALIZED, options)
+
+
+def MSDocsSource(name: str = "microsoft-docs", **options: Any) -> SourceDeclaration:  # noqa: N802
+    """Microsoft Learn, by `topics` such as `windows-server/troubleshoot`."""
+    return SourceDeclaration(name, "microsoft_learn", Tier.SPECIALIZED, options)
+
+
+def AttackSource(name: str = "mitre", **options: Any) -> SourceDeclaration:  # noqa: N802
+    """MITRE ATT&CK: techniques, mitigations, groups, software and tactics."""
+    return SourceDeclaration(name, "attack", Tier.SPECIALIZED, options)
+
+
+def GitHubIssuesSource(name: str = "github-issues", **options: Any) -> SourceDeclaration:  # noqa: N802
+    """Issues of a GitHub `repository`, with their comments."""
+    return SourceDeclaration(name, "github_issues", Tier.INTERNET, options)
+
+
+def WebSearchSource(name: str = "web-search", provider: str = "brave", **options: Any) -> SourceDeclaration:  # noqa: N802
+    """Results of a search engine (`brave`, `google`) for recurring `queries`. A question of the moment is
+    `Knowledge.search_internet`."""
+    return SourceDeclaration(name, f"{provider}_search", Tier.INTERNET, options)

@@ -13,10 +13,10 @@ from opx.graph.capability import Graph
 from opx.ingestion.capability import Ingestion
 from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.corpus.chunk_files import read_chunks
-from opx.ingestion.corpus.sizes import DocumentSizes
 from opx.ingestion.indexing.capability import Indexing
 from opx.learning.capability import Learning
 from opx.lifecycle.daily import DailyFeed
+from opx.lifecycle.holdings import DocumentSizes
 from opx.lifecycle.usage import UsageLog
 from opx.ports import Embedder, Storage, Tables, WorkQueue
 from opx.ports.tables import DOCUMENTS, KEYS, LIFECYCLE, USAGE

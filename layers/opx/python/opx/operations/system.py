@@ -47,14 +47,13 @@ if TYPE_CHECKING:
         UploadSigner,
         WorkQueue,
     )
-    from opx.ports.baselines import Baselines
     from opx.ports.bulk import BatchEmbedder, BulkRunner
     from opx.ports.files import StoreFiles
     from opx.ports.models import ParsingTools
     from opx.ports.queues import Functions
     from opx.ports.search import WordsSegments
     from opx.ports.sources import OpenWeb, Secrets
-    from opx.ports.telemetry import MetricReader, TelemetryStores
+    from opx.ports.telemetry import Baselines, MetricReader, TelemetryStores
     from opx.retrieval.models import Models
     from opx.retrieval.query_language import ParsedQuery
     from opx.runtime.speed_limit import SpeedLimit

@@ -1,4 +1,4 @@
-"""Ports of telemetry: logs, metrics and traces.
+"""Ports of telemetry: logs, metrics, traces, and baselines, which the entry point `baselines` of `opx.parts` makes.
 
 Times are seconds since the epoch. All access is read-only.
 """
@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+from opx.domain.baselines import AddedValues
+from opx.domain.scopes import Scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,3 +167,14 @@ class MetricReader(Protocol):
         `start` and `end` are in seconds since the epoch and multiples of the period. Raises `StoreUnavailableError` if
         the service fails for now, and rather than return a part of the values.
         """
+
+
+class Baselines(Protocol):
+    """Adds to the baselines of a scope: without one, to those of the installation."""
+
+    def add(self, readings: Sequence[Mapping[str, Any]], *, marks: Sequence[str]) -> AddedValues:
+        """Adds values with the fields `VALUE_FIELDS`; those that can't be added are in the result with their reasons. A
+        value that is repeated with the same one of `marks` counts once. Raises `StoreUnavailableError`."""
+
+    def put_record(self, given: Mapping[str, Any], *, scope: Scope | None = None) -> object:
+        """Stores a baseline that was computed elsewhere. Raises `InvalidInputError` that names the wrong field."""

@@ -18,7 +18,6 @@ import click
 from msgspec import Struct, field
 
 from opx import __version__
-from opx.edges.cli.ending import end_process
 from opx.edges.cli.help import COMMON, sections, unknown_command
 from opx.edges.cli.output import BROKEN_PIPE, FAILED, INTERRUPTED, NO_PAGER, CommandFailed
 from opx.edges.cli.session import (
@@ -32,6 +31,7 @@ from opx.edges.cli.session import (
     local_if_home_is_given,
     verbose_logging,
 )
+from opx.edges.cli.standard_streams import end_process
 from opx.errors import OpxError
 from opx.runtime.extras import naming_extras
 from opx.settings import Settings
@@ -222,7 +222,7 @@ def cli(context: click.Context, /, *, verbose: int, no_pager: bool, **options: s
         settings, launch.start, launch.connect, context, launch.examine, closes=launch.closes
     )
     if context.invoked_subcommand is None:
-        from opx.edges.cli.welcome import show_welcome
+        from opx.edges.cli.help import show_welcome
 
         show_welcome(context.meta[SESSION])
 
