@@ -16,12 +16,13 @@ PYTHON = """
 import sys
 from opx import Knowledge, OpxError
 from opx.edges.cli.demo import _add_values
+from opx_streams.capability import StreamIngestion
 RECORD = {"node": "web-01", "metric": "cpu", "time_window": "7d", "mean": 1.5, "stddev": 1.0, "samples": 9}
 with Knowledge.open(sys.argv[1]) as kb:
     for work in (
         lambda: kb.get_baseline("web-01", "cpu"),
         lambda: kb.ingest_document("internal", "operations/baselines", RECORD),
-        lambda: kb.context.system.connectors.taker_of_values(None).take_all([]),
+        lambda: kb.context.system.part(StreamIngestion).taker_of_values(None).take_all([]),
         lambda: print(_add_values(kb._client)),
     ):
         try:
@@ -40,7 +41,7 @@ def run(program: str, *arguments: str, code: int = 0) -> str:
 
 def test_its_commands_name_the_distribution(tmp_path: Path) -> None:
     found = run(COMMAND, "--home", str(tmp_path), "baseline", "list", code=2)
-    assert "the command baseline is not installed: pip install opx-telemetry" in found
+    assert "the command baseline is part of opx-telemetry, which is not installed: pip install opx-telemetry" in found
 
 
 def test_baselines_and_values_name_the_distribution(tmp_path: Path) -> None:
