@@ -10,7 +10,7 @@ EXAMPLES := build/examples
 SITE := build/site-environment
 PEERS := build/peers-environment
 ACTIONLINT := v1.7.12
-API_SOURCES := $(wildcard $(addprefix layers/opx/python/opx/,operations/*.py operations/*/*.py domain/*.py edges/schemas.py))
+API_SOURCES := $(wildcard $(addprefix layers/opx/python/opx/,operations/*.py domain/*.py edges/schemas.py) layers/opx-*/python/*/*.py)
 INSTALL := $(REQUIREMENTS)/install.sh $(BIN)/python
 EVAL_SET ?=
 SIZE ?=
@@ -129,7 +129,7 @@ console/node_modules/.ready: console/package-lock.json
 	@touch $@
 
 console/src/api/schema.d.ts: $(VENV)/.ready console/node_modules/.ready $(API_SOURCES)
-	@$(BIN)/python -c "import sys; from opx.edges.serving.pages import openapi_text; sys.stdout.buffer.write(openapi_text())" >console/src/api/openapi.json
+	@$(BIN)/python -c "import sys; from opx_serve.pages import openapi_text; sys.stdout.buffer.write(openapi_text())" >console/src/api/openapi.json
 	cd console && npm run --silent types
 
 console: console/src/api/schema.d.ts ## build the console, which `opx console` opens (needs node)
@@ -238,7 +238,7 @@ docs: schemas $(VENV)/.ready-dev ## make anew what documentation has from code: 
 # Pinned as they are, unless they no longer fit; UPGRADE=--upgrade takes the newest.
 COMPILE = ../../$(BIN)/uv pip compile --quiet $(UPGRADE) --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--no-emit-find-links --custom-compile-command 'make requirements'
-PROJECT := ../../pyproject.toml
+PROJECT := $(addprefix ../../,pyproject.toml $(DISTRIBUTIONS))
 
 requirements: $(VENV)/.ready-dev ## resolve and pin the dependencies anew
 	cd $(REQUIREMENTS) && $(COMPILE) --excludes excluded.txt dev.in embedded.in $(PROJECT) --all-extras --output-file dev.txt
@@ -247,8 +247,8 @@ requirements: $(VENV)/.ready-dev ## resolve and pin the dependencies anew
 	cd $(REQUIREMENTS) && for set in ingest manage api search installer browser; do \
 		$(COMPILE) --excludes excluded.txt --constraint dev.txt $$set.in --output-file $$set.txt; done
 	cd $(REQUIREMENTS) && for set in emulator site; do $(COMPILE) --excludes excluded.txt $$set.in --output-file $$set.txt; done
-	cd $(REQUIREMENTS) && $(COMPILE) examples.in embedded.in $(PROJECT) --extra aws --extra ingest --extra serve --output-file examples.txt
-	cd $(REQUIREMENTS) && $(COMPILE) --constraint dev.txt peers.in embedded.in $(PROJECT) \
+	cd $(REQUIREMENTS) && $(COMPILE) --excludes excluded.txt examples.in embedded.in $(PROJECT) --extra aws --extra ingest --extra serve --output-file examples.txt
+	cd $(REQUIREMENTS) && $(COMPILE) --excludes excluded.txt --constraint dev.txt peers.in embedded.in $(PROJECT) \
 		--extra ingest --extra serve --output-file peers.txt
 
 clean: ## remove environments, caches and the demo's data

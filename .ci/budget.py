@@ -169,9 +169,9 @@ MEASURES = ("files", "lines", "tokens")
 
 
 def _committed() -> Iterator[dict[str, Any]]:
-    """The budgets of the history, as far as this clone has one."""
+    """The budgets that this branch had, as far as the clone has its history; branches that were merged tried theirs."""
     name = FILE.relative_to(ROOT).as_posix()
-    for commit in _git("log", "--format=%H", "--", name).split():
+    for commit in _git("log", "--first-parent", "--format=%H", "--", name).split():
         if text := _git("show", f"{commit}:{name}"):
             yield tomllib.loads(text)
 

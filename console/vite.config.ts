@@ -6,7 +6,7 @@ export default defineConfig({
   base: "./",
   plugins: [react()],
   build: {
-    outDir: "../layers/opx/python/opx/edges/serving/console_files",
+    outDir: "../layers/opx-serve/python/opx_serve/console_files",
     emptyOutDir: true,
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 
 from opx.domain.scopes import Identity
 from opx.edges.factories import CallableTool
-from opx.edges.mcp import tools_for
 from opx.operations.context import Caller, Context
 from opx.settings import Settings
 from opx.system import System, bootstrap
+from opx_serve.mcp import tools_for
 
 
 @contextmanager

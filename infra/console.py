@@ -13,11 +13,11 @@ from infra.configuration import ContextError
 from infra.constructs.console_pages import ConsolePages, host_of
 from infra.constructs.console_users import ConsoleUsers, existing_sign_in
 from infra.constructs.http_stage import add_stage
-from infra.constructs.layer_contents import LIBRARY
+from infra.constructs.layer_contents import LAYERS
 from infra.names import Names
 from opx.operations.registry import Function
 
-FILES = LIBRARY / "python" / "opx" / "edges" / "serving" / "console_files"
+FILES = LAYERS / "opx-serve" / "python" / "opx_serve" / "console_files"
 """Files of the console as `make console` builds them."""
 
 

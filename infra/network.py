@@ -13,8 +13,8 @@ from infra.constructs.use_case_function import UseCaseFunction
 from infra.names import Names
 from opx.connectors.control import needs_internet
 from opx.connectors.repository import declared_sources
-from opx.connectors.webhooks.definitions import TOPIC_FORMAT, load_webhooks
 from opx.runtime.knowledge_file import load_knowledge, read_section
+from opx_streams.webhooks.definitions import TOPIC_FORMAT, load_webhooks
 
 
 class NetworkStack(Stack):

@@ -24,7 +24,7 @@ from infra.names import GAPS_FAILED, RELINK_FAILED, Names
 from opx.graph.daily import RELINK
 from opx.ports.tables import ANNOUNCEMENTS, AUDIT, DOCUMENTS, FAILURES, GAPS, LIFECYCLE, SOURCES, USAGE
 from opx.records.daily import CHECK
-from opx.retrieval.canary import CANARY
+from opx.retrieval.waking import CANARY
 from opx.runtime.knowledge_file import load_knowledge
 
 READ_TABLES = (ANNOUNCEMENTS, AUDIT, DOCUMENTS, FAILURES, GAPS)

@@ -17,7 +17,7 @@ from opx.connectors.states import scheduler_cron
 from opx.domain.baselines import BASELINES_CATEGORY
 from opx.ports.tables import BASELINES
 from opx.runtime.knowledge_file import load_knowledge
-from opx.telemetry.baselines.definitions import DAYS, declared_metrics
+from opx_telemetry.baselines.definitions import DAYS, declared_metrics
 
 ROLL_UP_BASELINES = FunctionSpec(
     use_case="roll_up_baselines",

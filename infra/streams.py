@@ -16,11 +16,11 @@ from infra.constructs.code import LayerSource
 from infra.constructs.queues import dead_letter_queue
 from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, corpus_settings
 from infra.names import STREAMS_FAILED, Names
-from opx.connectors.streams.definitions import declared_streams
-from opx.connectors.streams.patterns import consumer_group, mapping_of
 from opx.domain.sources import StreamDefinition, StreamKind
 from opx.ports.tables import BASELINES, DELIVERIES, SOURCES
 from opx.runtime.knowledge_file import load_knowledge
+from opx_aws.event_source_mappings import consumer_group, mapping_of
+from opx_streams.streams.definitions import declared_streams
 
 CONSUME_STREAM = FunctionSpec(
     use_case="consume_stream",

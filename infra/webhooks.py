@@ -19,13 +19,13 @@ from infra.constructs.code import LayerSource
 from infra.constructs.http_stage import add_stage, integrate
 from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, corpus_settings
 from infra.names import Names
-from opx.connectors.webhooks.definitions import load_webhooks
-from opx.connectors.webhooks.receiving import FOLDER
 from opx.domain.sources import WebhookDefinition
-from opx.edges.webhooks import ROUTE
 from opx.ingestion.events import SIDECAR_SUFFIX
 from opx.ports.tables import BASELINES, DELIVERIES
 from opx.runtime.knowledge_file import load_knowledge
+from opx_streams.webhooks.definitions import load_webhooks
+from opx_streams.webhooks.gateway import ROUTE
+from opx_streams.webhooks.receiving import FOLDER
 
 RATE, BURST = 10, 20
 """Deliveries a second, and at once: an outage causes many, and any sender can cause refused ones."""

@@ -23,6 +23,9 @@ from tests.support.scheduling import Together, slow_modules, turns
 if TYPE_CHECKING:
     import boto3
 
+    from opx.adapters.embedded.database import Database
+    from tests.doubles.misbehaving_site import MisbehavingSite
+
 EXAMPLES = 100
 """Hypothesis's own number, for tests that name none."""
 
@@ -107,6 +110,23 @@ def quick_disk() -> Iterator[None]:
 @pytest.fixture
 def time() -> FakeTime:
     return FakeTime()
+
+
+@pytest.fixture
+def site() -> Iterator[MisbehavingSite]:
+    from tests.doubles.misbehaving_site import MisbehavingSite
+
+    with MisbehavingSite() as running:
+        yield running
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    from opx.adapters.embedded.database import open_database
+
+    database = open_database(tmp_path / "opx.db")
+    yield database
+    database.close()
 
 
 @pytest.fixture(scope="session")

@@ -21,7 +21,7 @@ from infra.constructs.acknowledgements import acknowledge, acknowledge_wildcard
 from infra.constructs.keeping import removal_policy
 from infra.constructs.use_case_function import LOG_RETENTION
 from infra.names import Names
-from opx.edges.serving.console import FOREVER, HEADERS, PREFIX, policy
+from opx_serve.console import FOREVER, HEADERS, PREFIX, policy
 
 ADDRESSES = Path(__file__).with_name("console_addresses.js")
 SETTINGS = "settings.json"

@@ -26,16 +26,17 @@ UNZIPPED_LIMIT = 250 * 1024 * 1024
 LIBRARY_SHARE = 10 * 1024 * 1024
 """Reserved in a dependency layer's budget for the library's layer and the function's own code."""
 
-_SEARCH = ("opx-aws", "opx-code", "opx-documents")  # documents are named by their formats
+_API = ("opx-aws", "opx-telemetry", "opx-web")  # grants in knowledge.yaml name tools, whatever function serves them
+_SEARCH = (*_API, "opx-assurance", "opx-code", "opx-documents")  # documents are named by their formats
 DISTRIBUTIONS = {
-    "api": ("opx-aws",),
-    "search": _SEARCH,
-    "manage": (*_SEARCH, "opx-connectors"),
-    "ingest": (*_SEARCH, "opx-connectors"),
+    "api": _API,
+    "search": (*_SEARCH, "opx-quality"),
+    "manage": (*_SEARCH, "opx-bulk", "opx-connectors", "opx-streams"),
+    "ingest": (*_SEARCH, "opx-bulk", "opx-connectors", "opx-streams"),
 }
 """Distributions beside the library that functions need, by their dependencies (`layers/dependencies/<name>.txt`)."""
 
-_UNNEEDED = ("__pycache__", "*.egg-info", "*.pyc", "console_files")
+_UNNEEDED = ("__pycache__", "*.egg-info", "*.pyc")
 _OF_PYTHON_2 = r"olefile/olefile2\.py$"
 """Modules that packages bring along for Python 2, which nothing imports."""
 

@@ -12,9 +12,9 @@ from infra.constructs.code import LayerSource
 from infra.constructs.schedules import invocations
 from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, table_settings
 from infra.names import Names
-from opx.lifecycle.archive.exporting import ARCHIVED
 from opx.ports.tables import ANNOUNCEMENTS, DOCUMENTS, KEYS, LIFECYCLE
 from opx.settings import DEPLOYED_KEY
+from opx_assurance.archive.exporting import ARCHIVED
 
 SEAL_KNOWLEDGE = FunctionSpec(
     use_case="seal_knowledge",

@@ -15,9 +15,9 @@ from infra.constructs.code import LayerSource
 from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, configured_identity, table_settings
 from infra.names import Names
 from opx.operations.registry import OPERATIONS, REGISTRY, Run
-from opx.operations.telemetry import analyze_traces, correlate_metrics, query_logs
 from opx.ports.tables import BASELINES, PROJECTS
-from opx.telemetry.rules import TelemetryRules, read_telemetry
+from opx_telemetry.operations import analyze_traces, correlate_metrics, query_logs
+from opx_telemetry.rules import TelemetryRules, read_telemetry
 
 QUERY_OPERATIONS = FunctionSpec(
     use_case="query_operations",

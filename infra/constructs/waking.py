@@ -14,13 +14,13 @@ from constructs import Construct
 from infra.constructs.queues import dead_letter_queue
 from infra.constructs.schedules import Schedules
 from infra.names import Names
-from opx.connectors.webhooks.definitions import load_webhooks
-from opx.connectors.webhooks.formats import reports_incidents
-from opx.connectors.webhooks.receiving import FOLDER
 from opx.domain.sources import WebhookDefinition
 from opx.ingestion.events import CREATED, DOCUMENTS_FOLDER
 from opx.retrieval.waking import WAKE
 from opx.runtime.knowledge_file import load_knowledge
+from opx_streams.webhooks.definitions import load_webhooks
+from opx_streams.webhooks.formats import reports_incidents
+from opx_streams.webhooks.receiving import FOLDER
 
 EVERY_MINUTES = 8
 """A collection stops after ten idle minutes."""

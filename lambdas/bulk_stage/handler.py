@@ -12,12 +12,13 @@ from functools import cache
 from typing import Any
 
 from opx.errors import BulkFailedError, OpxError
-from opx.lifecycle.bulk.calls import ServiceBusyError
 from opx.operations.system import System
 from opx.runtime.functions import function_settings, observed
 from opx.runtime.metrics import Report
 from opx.runtime.speed_limit import reported_limits
 from opx.system import bootstrap
+from opx_bulk.calls import ServiceBusyError
+from opx_bulk.capability import Bulk
 
 RESERVE_MS = 120_000
 """Left for the step in hand: a shard's lines are written."""
@@ -40,7 +41,7 @@ def make_handler(start: Callable[[], System] = start) -> Callable[[Any, Any], di
         system = started()
         try:
             with reported_limits(system.ports.speed_limits, report):
-                return system.bulk.calls.of_event(event, stop).to_json()
+                return system.part(Bulk.of).calls.of_event(event, stop).to_json()
         except (BulkFailedError, ServiceBusyError) as exc:
             return exc
 

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from opx.connectors.streams.taking import consume_batch
 from opx.operations.system import System
 from opx.runtime.functions import function_settings, observed
 from opx.runtime.metrics import Report
 from opx.system import bootstrap
+from opx_streams.capability import StreamIngestion
+from opx_streams.streams.taking import consume_batch
 
 
 def start() -> System:
@@ -25,13 +26,14 @@ def make_handler(start: Callable[[], System] = start) -> Callable[[Any, Any], di
     @observed
     def handler(event: Any, context: Any, report: Report) -> dict[str, list[Any]]:  # noqa: ARG001
         services = started()
+        found = services.part(StreamIngestion)
         return consume_batch(
             event,
-            services.connectors.streams.all(),
+            found.repository.all(),
             services.manager,
             report,
-            values_of=services.connectors.taker_of_values,
-            note=services.connectors.note_record,
+            values_of=found.taker_of_values,
+            note=found.note_record,
         )
 
     return handler

@@ -6,14 +6,15 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from opx.connectors.webhooks.receiving import WebhookReceiver
 from opx.edges.http import is_http
-from opx.edges.webhooks import respond
 from opx.errors import InvalidInputError
 from opx.operations.system import System
 from opx.runtime.functions import function_settings, observed
 from opx.runtime.metrics import Report
 from opx.system import bootstrap
+from opx_streams.capability import WebhookIngestion
+from opx_streams.webhooks.gateway import respond
+from opx_streams.webhooks.receiving import WebhookReceiver
 
 
 def start() -> System:
@@ -26,7 +27,7 @@ def make_handler(start: Callable[[], System] = start) -> Callable[[Any, Any], di
 
     @cache
     def receiver() -> WebhookReceiver:
-        return start().connectors.webhook_receiver()
+        return start().part(WebhookIngestion).receiver
 
     @observed
     def handler(event: Any, context: Any, report: Report) -> dict[str, Any]:  # noqa: ARG001

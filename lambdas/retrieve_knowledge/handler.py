@@ -9,15 +9,14 @@ from typing import Any
 
 from opx.edges import http, tools
 from opx.operations import load
-from opx.operations.canaries import ask_canaries
 from opx.operations.registry import KNOWLEDGE, Function
 from opx.operations.system import System
 from opx.records.daily import check_gaps, is_check
-from opx.retrieval.canary import ask_canary, is_canary
-from opx.retrieval.waking import is_wake, wake
+from opx.retrieval.waking import ask_canary, is_canary, is_wake, wake
 from opx.runtime.functions import around_snapshot, function_settings, observed
 from opx.runtime.metrics import Report
 from opx.system import bootstrap
+from opx_quality.canaries import ask_canaries
 
 
 def start() -> System:

@@ -11,7 +11,8 @@ from opx.operations.system import System
 from opx.runtime.functions import function_settings, observed
 from opx.runtime.metrics import Report
 from opx.system import bootstrap
-from opx.telemetry.baselines.definitions import DAYS
+from opx_telemetry.baselines.definitions import DAYS
+from opx_telemetry.capability import telemetry
 
 
 def start() -> System:
@@ -27,7 +28,7 @@ def make_handler(start: Callable[[], System] = start) -> Callable[[Any, Any], di
     def handler(event: Any, context: Any, report: Report) -> dict[str, Any]:  # noqa: ARG001
         """The result is for people who call the function by hand. A metric that can't be read fails the call after the
         others are done, so that it is tried again; what was done is then done once more, to the same effect."""
-        return asdict(started().telemetry.roll_up(report).run(event.get("days", DAYS)))
+        return asdict(started().part(telemetry).roll_up(report).run(event.get("days", DAYS)))
 
     return handler
 

@@ -11,6 +11,7 @@ from opx.operations.system import System
 from opx.runtime.functions import function_settings, observed
 from opx.runtime.metrics import Report
 from opx.system import bootstrap
+from opx_assurance.capability import assurance
 
 SECONDS_TO_SPARE = 240.0
 """For writing a million leaves and their root when a run ends; the next one goes on."""
@@ -30,7 +31,7 @@ def make_handler(start: Callable[[], System] = start) -> Callable[[Any, Any], di
         """The result is for people who call the function by hand. A last seal that was altered itself fails the call, which
         raises an alarm."""
         seconds = context.get_remaining_time_in_millis() / 1000 - SECONDS_TO_SPARE
-        sealing = started().lifecycle.daily_sealing()
+        sealing = started().part(assurance).daily_sealing()
         found = sealing.run(seconds=max(seconds, 1.0), accept=event.get("accept") is True)
         found.report(report)
         return found.to_json()

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from opx_assurance.capability import assurance
 from tests.attack.fuzzing import HangError, Target, fuzz, watchdog
 from tests.attack.mutations import mutated, mutated_json
 from tests.attack.targets import (
@@ -73,7 +74,7 @@ def test_requests_are_answered_or_refused(tmp_path: Path, attack_report: AttackR
 @pytest.mark.timeout(600)
 def test_changed_archives_are_refused(tmp_path: Path, attack_report: AttackReport) -> None:
     with a_world(tmp_path) as world:
-        importer = world.services.lifecycle.importer()
+        importer = world.services.part(assurance).importer()
         archive = Path(world.ids["archive"])
         target = archive_target(archive, tmp_path, lambda path: importer.run(path, merge=True, dry_run=True))
         assert tried(target, attack_report, "archives") == []

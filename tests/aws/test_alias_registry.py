@@ -17,8 +17,8 @@ from opx.ports.tables import ALIASES
 from opx_aws.table import DynamoTable
 from opx_testing.fake_time import FakeTime
 from tests.aws.tables import create_table
-from tests.doubles.one_call_at_a_time import OneCallAtATime
-from tests.support.at_once import at_once
+from tests.doubles.hooked_table import OneCallAtATime
+from tests.support.fakes import at_once
 
 ACME, SHOP = Scope("acme"), Scope("acme", project_id="shop")
 READER = ["global", ACME.key, SHOP.key]

@@ -15,11 +15,11 @@ from opx.domain.scopes import Identity, reader_of
 from opx.errors import StoreUnavailableError
 from opx.ports.tables import BASELINES
 from opx.ports.telemetry import MetricQuery
-from opx.telemetry.baselines.readings import Reading
-from opx.telemetry.baselines.store import BaselineStore
 from opx_aws import telemetry
 from opx_aws.table import DynamoTable
 from opx_aws.telemetry import CloudWatchMetrics
+from opx_telemetry.baselines.readings import Reading
+from opx_telemetry.baselines.store import BaselineStore
 from tests.aws.tables import create_table
 
 DAY = 86_400

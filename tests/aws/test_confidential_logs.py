@@ -17,8 +17,8 @@ from tests.aws.cloud import BUCKET, Cloud, a_cloud
 from tests.doubles.http_double import Response
 from tests.support.agent_calls import a_function_event
 from tests.support.api_requests import call
-from tests.support.emf import log_lines, metric_lines
 from tests.support.fakes import FakeContext, function_logs
+from tests.support.telemetry_support import log_lines, metric_lines
 
 CANARY = "xylophone"
 DOCUMENT = "documents/runbooks/disk.md"

@@ -18,6 +18,7 @@ from lambdas.consume_stream.handler import make_handler
 from opx.errors import InvalidInputError, StoreUnavailableError
 from opx.runtime.functions import FunctionFailedError
 from opx_aws.triggers import EventSourceMappings
+from opx_streams import capability
 from tests.aws.cloud import BUCKET, Cloud, a_cloud
 from tests.support.fakes import FakeContext, function_logs
 from tests.support.stream_support import ACCOUNT, BROKERS, FIFO, KINESIS, MSK, SQS, a_stream, an_incident, from_kafka
@@ -94,7 +95,7 @@ def streams(aws: boto3.Session) -> Iterator[Streams]:
         kinesis.create_stream(StreamName="incidents", ShardCount=1)
         queue = cloud.sqs.create_queue(QueueName="incidents")["QueueUrl"]
         for name, source in (("live", KINESIS), ("pager", SQS)):
-            cloud.services.connectors.streams.put(a_stream(name, source, identity="$.id"))
+            cloud.services.part(capability.StreamIngestion).repository.put(a_stream(name, source, identity="$.id"))
         yield Streams(cloud, kinesis, queue)
 
 

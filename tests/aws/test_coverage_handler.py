@@ -12,8 +12,8 @@ from opx.errors import StoreUnavailableError
 from opx.lifecycle.coverage import UnknownFreshnessError
 from opx.runtime.functions import FunctionFailedError
 from tests.aws.cloud import PREFIX, Cloud, a_cloud
-from tests.support.emf import Named, measured, metric_lines
 from tests.support.fakes import FakeContext, function_logs
+from tests.support.telemetry_support import Named, measured, metric_lines
 
 EVERYTHING = {"holdings": True}
 Captured = pytest.CaptureFixture[str]

@@ -38,6 +38,7 @@ from opx.operations.masked_secrets import (
 from opx.operations.provenance import ExplainProvenance, explain_provenance
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_assurance.capability import assurance
 from opx_aws.object_store import ORIGINAL, S3ObjectStore, S3UploadSigner
 from opx_aws.ports import S3Storage
 from opx_testing.fake_time import FakeTime
@@ -197,11 +198,11 @@ def test_etag_metadata_headers_and_tags_are_those_of_the_original(bucket: Bucket
 def test_events_reconciling_and_further_uploads_of_the_same_bytes_change_nothing(bucket: Bucket) -> None:
     bucket.upload()
     services = bucket.cloud.services
-    assert services.lifecycle.reconciler(thorough=True).run().differences == []
+    assert services.part(assurance).reconciler(thorough=True).run().differences == []
     assert S3UploadSigner(BUCKET, bucket.cloud.s3).sha256_of(NAME) != ""
     bucket.upload()
     assert (versions_of(bucket), bucket.holds_secret(), states(bucket)) == ([1], False, [OriginalState.ENCRYPTED])
-    assert services.lifecycle.reconciler(thorough=True).run().differences == []
+    assert services.part(assurance).reconciler(thorough=True).run().differences == []
 
 
 def test_the_client_knows_its_file_by_its_digest(bucket: Bucket) -> None:
@@ -441,5 +442,5 @@ def test_a_process_of_its_own_encrypts_in_a_bucket_and_names_what_stays(bucket: 
         bucket.deleting_again(refused)
         done = protect_originals(context, ProtectOriginals())
         assert (done.encrypted, done.problems) == (1, ())
-        assert system.lifecycle.reconciler(thorough=True).run().differences == []
+        assert system.part(assurance).reconciler(thorough=True).run().differences == []
     assert not bucket.holds_secret()

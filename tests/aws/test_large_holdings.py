@@ -16,8 +16,8 @@ from opx.ports.tables import SHARDS
 from opx.runtime.metrics import Metric
 from opx_testing.fake_time import FakeTime
 from tests.aws.cloud import Cloud, a_cloud
-from tests.support.emf import metric_lines
 from tests.support.fakes import FakeContext, function_logs
+from tests.support.telemetry_support import metric_lines
 
 DAILY, HOURLY = {"holdings": True}, dict[str, bool]()
 DOCUMENTS = 30

@@ -21,8 +21,8 @@ from opx.runtime.metrics import Metric
 from opx_testing.fake_time import FakeTime
 from tests.aws.cloud import BUCKET, Cloud, a_cloud
 from tests.support.api_requests import a_token, call
-from tests.support.emf import metric_lines
 from tests.support.fakes import FakeContext, function_logs
+from tests.support.telemetry_support import metric_lines
 
 DISK = "documents/runbooks/disk.md"
 TITLE = "Disk full on Linux hosts"

@@ -13,9 +13,10 @@ from opx.errors import ClientRemovedError, InvalidInputError
 from opx.ingestion.corpus.clients import ClientState
 from opx.ports.tables import ALL_TABLES, EMBEDDINGS, IDEMPOTENCY, PROJECTS, USES
 from opx_aws.object_versions import S3ObjectHistory
+from opx_telemetry.capability import baselines
 from tests.aws.cloud import BUCKET, Cloud, a_cloud
 from tests.support.fakes import function_logs
-from tests.support.graph_things import an_origin
+from tests.support.graph_support import an_origin
 
 CLIENT, OTHER = "acme", "acme-b"
 DISK = "documents/runbooks/procedures/disk.md"
@@ -45,7 +46,7 @@ def fill(cloud: Cloud, client: str) -> None:
     cloud.deliver()
     services = cloud.services
     services.questions.search(Identity(client, "shop")).query("quantum gearbox")
-    services.telemetry.baselines.add([{"node": "n", "metric": "cpu", "value": 1.0}], scope=Scope(client))
+    services.part(baselines).add([{"node": "n", "metric": "cpu", "value": 1.0}], scope=Scope(client))
     services.graph.aliases.register(Scope(client), f"service:{client}-co", f"service:checkout{client}")
     used = {"scopeKey": Scope(client).key, "documentKey": f"incident of {client}", "day": "2026-11-01"}
     services.tables.table(USES).put({**used, "expiresAt": 4_000_000_000})

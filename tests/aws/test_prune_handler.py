@@ -14,8 +14,8 @@ from opx.lifecycle.retention import pruning
 from opx.lifecycle.retention.holds import Hold
 from opx.lifecycle.retention.pruning import GuardRules
 from tests.aws.cloud import Cloud, a_cloud
-from tests.support.emf import Named, measured
 from tests.support.fakes import FakeContext, function_logs
+from tests.support.telemetry_support import Named, measured
 
 Captured = pytest.CaptureFixture[str]
 TWO_HOURS = 7200

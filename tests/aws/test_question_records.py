@@ -19,9 +19,9 @@ from opx.records.gaps.log import GapLog
 from opx.records.gaps.model import GapStatus
 from tests.aws.cloud import Cloud, a_cloud
 from tests.support.api_requests import a_token, call, refusal
-from tests.support.emf import measured
 from tests.support.fakes import FakeContext, function_logs
-from tests.support.gap_support import a_gap
+from tests.support.records_support import a_gap
+from tests.support.telemetry_support import measured
 
 DISK = "documents/runbooks/disk.md"
 TITLE = "Disk full on Linux hosts"

@@ -8,6 +8,7 @@ from typing import Any
 
 import boto3
 
+from opx_assurance.capability import assurance
 from tests.aws.cloud import a_cloud
 from tests.benchmarks.bulk_simulation import HEADS_OF_CHUNKS, HEADS_OF_DOCUMENTS, QUERIES
 from tests.support.fakes import function_logs
@@ -31,7 +32,7 @@ def test_document_costs_few_calls(aws: boto3.Session) -> None:
             cloud.deliver()
         for client in (cloud.s3, cloud.dynamodb):
             client.meta.events.register("before-call", counting(calls))
-        report = cloud.services.lifecycle.reconciler().run()
+        report = cloud.services.part(assurance).reconciler().run()
     assert (report.documents, report.objects, report.total) == (DOCUMENTS, DOCUMENTS, 0)
     of_all = calls["ListObjectsV2"] + calls["BatchGetItem"]
     assert of_all < DOCUMENTS / 2

@@ -15,19 +15,20 @@ from lambdas.seal_knowledge.handler import make_handler
 from opx.domain.scopes import Identity
 from opx.ingestion.corpus.catalog import version_entry
 from opx.ingestion.corpus.chunk_files import chunk_file
-from opx.lifecycle.seal.records import Seal
-from opx.lifecycle.seal.sealing import SealComparison
-from opx.lifecycle.seal.signing import SigningKey, write_new_key
 from opx.operations.context import Caller, Context
-from opx.operations.integrity import CompareSeal, compare_seal
 from opx.ports.tables import DOCUMENTS, LIFECYCLE
 from opx.runtime.functions import FunctionFailedError
 from opx.runtime.metrics import Metric
 from opx.settings import DEPLOYED_KEY
+from opx_assurance.capability import assurance
+from opx_assurance.operations import CompareSeal, compare_seal
+from opx_assurance.seal.records import Seal
+from opx_assurance.seal.sealing import SealComparison
+from opx_assurance.seal.signing import SigningKey, write_new_key
 from opx_testing.fake_time import FakeTime
 from tests.aws.cloud import BUCKET, Cloud, a_cloud
-from tests.support.emf import Named, measured
 from tests.support.fakes import FakeContext, function_logs
+from tests.support.telemetry_support import Named, measured
 
 Captured = pytest.CaptureFixture[str]
 Logged = pytest.LogCaptureFixture
@@ -82,7 +83,7 @@ def run(cloud: Cloud, context: FakeContext | None = None, **event: object) -> di
 
 
 def last(cloud: Cloud) -> Seal:
-    return cloud.services.lifecycle.sealing().store.last()
+    return cloud.services.part(assurance).sealing().store.last()
 
 
 def verified(cloud: Cloud, **known: str) -> SealComparison:
@@ -115,7 +116,7 @@ def test_a_night_has_one_seal_that_verifies(cloud: Cloud, capsys: Captured) -> N
 
 
 def test_recorded_checksums_stand_for_bytes(cloud: Cloud) -> None:
-    whole = cloud.services.lifecycle.sealing().seal()
+    whole = cloud.services.part(assurance).sealing().seal()
     read = object_reads(cloud)
     assert run(cloud, accept=True)["seal"]["root"] == whole.root
     assert [name for name in read if not name.endswith(".metadata.json")] == []
@@ -257,7 +258,7 @@ def test_bytes_of_a_chunk_file_are_compared_by_verifying_alone(cloud: Cloud, tim
 def test_a_seal_that_takes_longer_than_a_function_goes_on_in_the_next_call(
     cloud: Cloud, time: FakeTime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = cloud.services.lifecycle.sealing().seal()
+    whole = cloud.services.part(assurance).sealing().seal()
     monkeypatch.setattr("lambdas.seal_knowledge.handler.SECONDS_TO_SPARE", 0.0)
     time.now += DAY
     outcomes: list[str] = []

@@ -12,23 +12,22 @@ import pytest
 from mcp.client.client import Client
 
 from opx.domain.scopes import Identity
-from opx.edges.mcp import make_server, tools_for
 from opx.errors import EmbeddingError
 from opx.operations.context import Caller, Context
-from opx.retrieval.canary import CANARY, ask_canary
 from opx.retrieval.citations import NOTHING_FOUND
-from opx.retrieval.waking import WAKE
+from opx.retrieval.waking import CANARY, WAKE, ask_canary
 from opx.runtime.metrics import Metric, unreported
 from opx.settings import FIRST_COLLECTION
 from opx.system import bootstrap
 from opx_aws.ports import OpenSearchIndexes, SearchCollection
+from opx_serve.mcp import make_server, tools_for
 from tests.aws.cloud import INDEX
 from tests.aws.nights import FUNCTION_SECONDS, Night, a_night
 from tests.support.agent_calls import a_function_event, an_api_event, text_of
 from tests.support.api_requests import a_request
 from tests.support.builders import ports_of
-from tests.support.emf import measured
 from tests.support.fakes import FakeContext
+from tests.support.telemetry_support import measured
 
 DISK = "documents/runbooks/disk.md"
 TITLE = "Disk full on Linux hosts"

@@ -15,10 +15,11 @@ from opx.errors import StoreUnavailableError
 from opx.ports.telemetry import FoundTraces, LogQuery, MetricId, TraceSummary
 from opx.settings import Settings
 from opx.system import bootstrap
-from opx.telemetry.logs import LogQuestion, LogSearch
-from opx.telemetry.rules import TelemetryRules
 from opx_aws.clients import client
 from opx_aws.telemetry import CloudWatchLogs, CloudWatchSeries, XRayTraces, filter_expression
+from opx_telemetry.capability import telemetry
+from opx_telemetry.logs import LogQuestion, LogSearch
+from opx_telemetry.rules import TelemetryRules
 
 NOW = 1_795_000_000
 GROUP = "/ecs/shop"
@@ -207,12 +208,13 @@ class TestTraces:
 def test_system_on_aws_has_all_three(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
     services = bootstrap(Settings(backend="aws"))
-    assert services.telemetry.stores is not None
-    assert isinstance(services.telemetry.stores.logs, CloudWatchLogs)
-    assert isinstance(services.telemetry.stores.metrics, CloudWatchSeries)
-    assert isinstance(services.telemetry.stores.traces, XRayTraces)
+    stores = services.part(telemetry).stores
+    assert stores is not None
+    assert isinstance(stores.logs, CloudWatchLogs)
+    assert isinstance(stores.metrics, CloudWatchSeries)
+    assert isinstance(stores.traces, XRayTraces)
 
 
 def test_system_on_a_laptop_has_none(tmp_path: Any) -> None:
     with bootstrap(Settings(home=str(tmp_path))) as services:
-        assert services.telemetry.stores is None
+        assert services.part(telemetry).stores is None

@@ -15,13 +15,13 @@ from mcp.client.client import Client
 from lambdas.rebuild_index.handler import make_handler
 from opx.domain.queries import QueryConfig
 from opx.domain.scopes import Identity
-from opx.edges.mcp import make_server, tools_for
 from opx.errors import IndexUnavailableError
 from opx.ingestion.indexing.words import FOLDER, WordsManifest, WordsShelf
 from opx.lifecycle.warm_words import WARM_WORDS
 from opx.operations.context import Caller, Context
-from opx.retrieval.canary import CANARY
+from opx.retrieval.waking import CANARY
 from opx.runtime.functions import FunctionFailedError
+from opx_serve.mcp import make_server, tools_for
 from tests.aws.cloud import BUCKET
 from tests.aws.nights import Night, a_night
 from tests.support.agent_calls import a_function_event, text_of

@@ -18,10 +18,10 @@ from opx.domain.scopes import Identity, reader_of
 from opx.ports.tables import BASELINES
 from opx.settings import Settings
 from opx.system import bootstrap
-from opx.telemetry.baselines.items import Series, empty_part
-from opx.telemetry.baselines.readings import Reading
-from opx.telemetry.baselines.store import BaselineStore
-from opx.telemetry.baselines.summary import Summary
+from opx_telemetry.baselines.items import Series, empty_part
+from opx_telemetry.baselines.readings import Reading
+from opx_telemetry.baselines.store import BaselineStore
+from opx_telemetry.baselines.summary import Summary
 
 SEED = 20_261
 DAY, FIVE_MINUTES = 86_400, 300

@@ -30,9 +30,11 @@ from botocore.client import BaseClient
 
 from opx.adapters.embedded.table import SqliteTable
 from opx.ingestion.corpus.claims import current_id
-from opx.lifecycle.bulk import kinds
-from opx.lifecycle.bulk.job import BulkJob
 from opx.ports.tables import KEYS
+from opx_assurance.capability import assurance
+from opx_bulk import kinds
+from opx_bulk.capability import Bulk
+from opx_bulk.job import BulkJob
 from tests.bulk.bulk_cloud import BulkCloud, a_bulk_cloud, deployed_text
 from tests.bulk.light_cloud import a_light_cloud
 from tests.doubles.memory_bucket import MemoryObjects
@@ -89,7 +91,7 @@ def run(bulk: BulkCloud, job: BulkJob, trouble: Trouble) -> list[str]:
         execution = bulk.runner.start(job.job_id)
         found = bulk.machine.ended(execution, seconds=36_000, every=5.0)
         ends.append(found["status"])
-        problem = bulk.system.bulk.jobs.get(job.job_id).problem
+        problem = bulk.system.part(Bulk.of).jobs.get(job.job_id).problem
         print(f"  execution {len(ends)}: {found['status']} after {trouble.stopped} {problem}", flush=True)
     return ends
 
@@ -122,7 +124,7 @@ def reconcile(bulk: BulkCloud) -> None:
     """Compares the stores when the claims of killed calls have ended."""
     bulk.clock.sleep(3600)
     began = time.process_time()
-    found = bulk.system.lifecycle.reconciler(progress=lambda _kind, _count: None).run()
+    found = bulk.system.part(assurance).reconciler(progress=lambda _kind, _count: None).run()
     print(
         f"reconcile: {found.objects:,} objects, {found.documents:,} documents, {found.index_documents:,} in the index, in"
         f" {time.process_time() - began:,.0f} s of processor time; {found.total} differences"
@@ -171,7 +173,7 @@ def an_account(kind: str) -> Iterator[BulkCloud]:
 def watch(bulk: BulkCloud, job: BulkJob, ended: threading.Event) -> None:
     """Prints progress every minute."""
     while not ended.wait(60):
-        progress = bulk.system.bulk.progress(bulk.system.bulk.jobs.get(job.job_id))
+        progress = bulk.system.part(Bulk.of).progress(bulk.system.part(Bulk.of).jobs.get(job.job_id))
         done = (
             f"shards prepared {progress.prepared}, applied {progress.applied}; documents settled {progress.settled:,}"
         )

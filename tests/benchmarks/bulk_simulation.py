@@ -18,8 +18,9 @@ from pathlib import Path
 
 from infra.diagram import replaced
 from opx.domain.prices import PRICES
-from opx.lifecycle.bulk.listing import SHARD_DOCUMENTS
-from opx.lifecycle.bulk.planning import (
+from opx.ports.bulk import BatchLimits
+from opx_bulk.listing import SHARD_DOCUMENTS
+from opx_bulk.planning import (
     APPLY_SECONDS,
     BATCH_HOURS,
     CHILDREN,
@@ -31,7 +32,6 @@ from opx.lifecycle.bulk.planning import (
     SEARCH_UNITS,
     STATES_A_SHARD,
 )
-from opx.ports.bulk import BatchLimits
 
 BEGIN, END = "<!-- beyond: begin -->", "<!-- beyond: end -->"
 

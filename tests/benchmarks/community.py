@@ -13,11 +13,10 @@ from typing import Any
 
 from opx.adapters.web import open_web
 from opx.domain.sources import SourceDocument
-from tests.doubles.discourse_forum import a_post, a_topic
+from tests.doubles.discourse_forum import BEGAN, a_post, a_question, a_topic, an_answer, packed
 from tests.doubles.github_api import REPOSITORY, a_comment, an_issue
 from tests.doubles.http_double import Request
 from tests.doubles.misbehaving_site import Answer, MisbehavingSite
-from tests.doubles.stack_exchange_api import BEGAN, a_question, an_answer, packed
 from tests.support.feed_support import a_connector
 
 TEXT = "The node runs out of memory when the cache is warmed, and the kernel ends the process with a signal. " * 20

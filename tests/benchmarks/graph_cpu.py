@@ -27,12 +27,12 @@ from moto import mock_aws
 from moto.core.models import botocore_stubber
 
 from opx.domain.queries import QueryConfig
-from opx.operations.evaluation.datasets import load_dataset
 from opx.operations.system import System
 from opx.ports.tables import ALL_TABLES
 from opx.settings import Settings
 from opx.system import bootstrap
 from opx_aws.clients import client
+from opx_quality.evaluation.datasets import load_dataset
 from tests.aws.tables import create_table
 from tests.quality.graph_questions import CONFIG, FOLDER, NOW, PATIENCE, RELATED, GraphQuestions
 

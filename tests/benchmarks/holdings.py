@@ -17,8 +17,7 @@ from typing import Any
 from opx.domain.documents import DocumentKey
 from opx.domain.scopes import Scope
 from opx.ingestion.corpus.catalog import Catalog, document_item
-from opx.ingestion.corpus.sizes import DocumentSizes
-from opx.lifecycle.holdings import Holdings
+from opx.lifecycle.holdings import DocumentSizes, Holdings
 from opx.lifecycle.usage import UsageTally
 from opx.ports import Item
 from opx.ports.tables import DOCUMENTS

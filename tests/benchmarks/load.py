@@ -26,11 +26,11 @@ from opx.adapters.embedded.embedders import MiniLmEmbedder
 from opx.adapters.embedded.search_index import EmbeddedIndex
 from opx.domain.queries import QueryConfig, SearchMode
 from opx.domain.results import Answer
-from opx.operations.evaluation.querying import MODES
 from opx.operations.system import System
 from opx.retrieval.query import KnowledgeQuery
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_quality.evaluation.querying import MODES
 from tests.benchmarks.search_speed import CHUNKS_A_DOCUMENT, DIMENSION, Corpus, percentile
 
 DOCUMENTS_A_BATCH = 250

@@ -24,6 +24,7 @@ from opx.ports import Item
 from opx.ports.tables import DOCUMENTS, KEYS, LIFECYCLE
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_assurance.capability import assurance
 from opx_aws.table import from_attributes, to_attributes
 from tests.benchmarks.holdings import an_item
 
@@ -172,7 +173,7 @@ def main() -> None:
     }
     with bootstrap(Settings(backend="aws", corpus_bucket="corpus")) as services:
         for name in ("first seal", "compared with the one before"):
-            measure(services.lifecycle.daily_sealing(), name, given.documents)
+            measure(services.part(assurance).daily_sealing(), name, given.documents)
     server.terminate()
 
 

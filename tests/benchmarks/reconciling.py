@@ -24,13 +24,14 @@ from opx.domain.scopes import Scope
 from opx.ingestion.corpus.catalog import document_item, version_entry
 from opx.ingestion.corpus.chunk_files import OUTLINE_SUFFIX
 from opx.ingestion.events import SIDECAR_SUFFIX
-from opx.lifecycle.consistency.catalog_rows import head_of
 from opx.operations.system import System
 from opx.ports import HeldDocument, Item, KeyRange, ObjectInfo, Table
 from opx.ports.tables import DOCUMENTS, GRAPH, KEYS
 from opx.runtime.threads import cores
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_assurance.capability import assurance
+from opx_assurance.consistency.catalog_rows import head_of
 from tests.support.builders import a_document
 from tests.support.fakes import WordsEmbedder
 
@@ -195,9 +196,9 @@ def _manifest(key: DocumentKey, document_id: str) -> Item:
 def compared(settings: Settings, processes: int) -> dict[str, float]:
     began = time.perf_counter()
     with start(settings) as system:
-        lifecycle: Any = system.lifecycle
-        lifecycle.restart = start if processes > 1 else None
-        report = lifecycle.reconciler().run()
+        compared = system.part(assurance)
+        compared.restart = start if processes > 1 else None
+        report = compared.reconciler().run()
     seconds = time.perf_counter() - began
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     assert not report.total, report.differences[:3]

@@ -26,11 +26,11 @@ from opx.domain.knowledge import Tier
 from opx.domain.queries import Fusion, QueryConfig, SearchMode
 from opx.domain.record import replace
 from opx.domain.results import IndexedChunk
-from opx.operations.evaluation.querying import MODES
 from opx.ports import DocumentChange, IndexEntry, SearchFilter, SearchRequest, Vector, Vectors
 from opx.retrieval.hybrid import DEPTH, fused_hits
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_quality.evaluation.querying import MODES
 from opx_testing.entries import a_piece
 
 WORDS_A_CHUNK = 215

@@ -22,15 +22,15 @@ from pathlib import Path
 from typing import Any
 
 from opx.domain.scopes import Identity
-from opx.edges.serving.application import application
-from opx.edges.serving.composition import serve
-from opx.edges.serving.listening import HttpServer, listening_socket
-from opx.edges.serving.routes import LocalBase
-from opx.edges.serving.tokens import Callers
-from opx.edges.serving.workers import AnswerProcesses
 from opx.operations.context import Caller
 from opx.operations.system import System
 from opx.system import bootstrap
+from opx_serve.application import application
+from opx_serve.composition import serve
+from opx_serve.listening import HttpServer, listening_socket
+from opx_serve.routes import LocalBase
+from opx_serve.tokens import Callers
+from opx_serve.workers import AnswerProcesses
 from tests.benchmarks.load import QUESTIONS, filled_system
 from tests.benchmarks.search_speed import Corpus, percentile
 

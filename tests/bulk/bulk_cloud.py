@@ -16,16 +16,17 @@ import pytest
 from lambdas.bulk_stage.handler import make_handler
 from opx.domain.queries import QueryConfig
 from opx.domain.record import replace
-from opx.lifecycle.bulk import ingesting
-from opx.lifecycle.bulk.applying import apply_objects
-from opx.lifecycle.bulk.finishing import read_report
-from opx.lifecycle.bulk.job import BulkJob, BulkKind, BulkReport, BulkWork
 from opx.operations.system import System
 from opx.ports.tables import FAILURES
 from opx.settings import FIRST_COLLECTION
 from opx.system import bootstrap
 from opx_aws.executions import StateMachineRunner
 from opx_aws.ports import OpenSearchIndexes
+from opx_bulk import ingesting
+from opx_bulk.applying import apply_objects
+from opx_bulk.capability import Bulk
+from opx_bulk.finishing import read_report
+from opx_bulk.job import BulkJob, BulkKind, BulkReport, BulkWork
 from opx_testing.fake_time import FakeTime
 from tests.aws.cloud import BUCKET, INDEX, Cloud, a_cloud
 from tests.aws.rebuilt_indexes import _titan, first_collection
@@ -68,7 +69,7 @@ class BulkCloud:
         self.cloud.s3.put_object(Bucket=BUCKET, Key=key, Body=text.encode())
 
     def report(self, job: BulkJob) -> BulkReport:
-        found = read_report(self.system.bulk.stages.files(job.job_id))
+        found = read_report(self.system.part(Bulk.of).stages.files(job.job_id))
         assert found is not None
         return found
 
@@ -82,7 +83,7 @@ class BulkCloud:
         return [str(item["objectKey"]["S"]) for item in self.cloud.items(FAILURES.name)]
 
     def begin(self, kind: BulkKind = BulkKind.INGEST, **work: Any) -> BulkJob:
-        return self.system.bulk.begin(BulkWork(kind=kind, **work), "tests")
+        return self.system.part(Bulk.of).begin(BulkWork(kind=kind, **work), "tests")
 
     def run(self, job: BulkJob) -> dict[str, Any]:
         """An execution of the job, to its end."""

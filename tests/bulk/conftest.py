@@ -9,7 +9,7 @@ import boto3
 import pytest
 from botocore.client import BaseClient
 
-from opx.lifecycle.bulk import kinds
+from opx_bulk import kinds
 from tests.bulk.bulk_cloud import BulkCloud, a_bulk_cloud, deployed_text
 from tests.doubles.step_functions import INTERPRETED, Kill
 from tests.infra.templates import synthesise

@@ -19,9 +19,6 @@ import pytest
 
 from lambdas.bulk_stage.handler import make_handler
 from opx.adapters.embedded.home import HomeDatabases, HomeTables
-from opx.lifecycle.bulk import ingesting
-from opx.lifecycle.bulk.applying import apply_objects
-from opx.lifecycle.bulk.files import MANIFEST
 from opx.ports import ObjectInfo
 from opx.ports.bulk import BatchLimits
 from opx.ports.tables import FAILURES
@@ -32,6 +29,9 @@ from opx_aws.bedrock_embedder import BedrockEmbedder
 from opx_aws.executions import StateMachineRunner
 from opx_aws.opensearch import ensure_index, opensearch_client
 from opx_aws.ports import OpenSearchIndexes, SearchCollection
+from opx_bulk import ingesting
+from opx_bulk.applying import apply_objects
+from opx_bulk.files import MANIFEST
 from opx_testing.fake_time import FakeTime
 from tests.aws.cloud import BUCKET, INDEX
 from tests.bulk.bulk_cloud import ROLE, BulkCloud

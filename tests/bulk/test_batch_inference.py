@@ -13,6 +13,7 @@ from opx.errors import EmbeddingError, InvalidInputError, ThrottledError
 from opx.ports.bulk import BatchLimits, BatchPhase
 from opx_aws.batch_embedder import BedrockBatchEmbedder
 from opx_aws.bedrock_embedder import BedrockEmbedder
+from opx_bulk.capability import Bulk
 from tests.bulk.bulk_cloud import ROLE, BulkCloud
 from tests.doubles.batch_inference import BatchInferenceDouble
 
@@ -25,7 +26,7 @@ def ingested(bulk: BulkCloud, documents: int = 12) -> int:
     """Texts that were embedded on demand by a job over so many documents, all of which end in the index."""
     bulk.put_pages(documents)
     job = bulk.begin()
-    assert bulk.run(job)["status"] == "SUCCEEDED", bulk.system.bulk.jobs.get(job.job_id)
+    assert bulk.run(job)["status"] == "SUCCEEDED", bulk.system.part(Bulk.of).jobs.get(job.job_id)
     report = bulk.report(job)
     assert (report.ingested, report.failed, report.unsettled) == (documents, 0, 0)
     assert sorted(bulk.indexed()) == sorted(f"Page {number}" for number in range(documents))

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from opx.errors import BulkBusyError, IndexWakingError
-from opx.lifecycle.bulk.job import BulkJob, BulkStage
+from opx_bulk.capability import Bulk
+from opx_bulk.job import BulkJob, BulkStage
 from tests.aws.cloud import BUCKET
 from tests.bulk.bulk_cloud import BulkCloud, page
 from tests.doubles.step_functions import Kill, Killed
@@ -36,14 +37,14 @@ def loaded(bulk: BulkCloud) -> BulkCloud:
 
 def succeeded(bulk: BulkCloud, job: BulkJob) -> None:
     ended = bulk.run(job)
-    assert ended["status"] == "SUCCEEDED", (ended, bulk.system.bulk.jobs.get(job.job_id).problem)
+    assert ended["status"] == "SUCCEEDED", (ended, bulk.system.part(Bulk.of).jobs.get(job.job_id).problem)
 
 
 def all_are_in_once(bulk: BulkCloud, job: BulkJob) -> None:
     report = bulk.report(job)
     assert (report.documents, report.ingested + report.unchanged, report.failed, report.unsettled) == (24, 24, 0, 0)
     assert sorted(bulk.indexed()) == sorted(f"Page {number}" for number in range(DOCUMENTS))
-    assert bulk.system.bulk.jobs.get(job.job_id).stage is BulkStage.DONE
+    assert bulk.system.part(Bulk.of).jobs.get(job.job_id).stage is BulkStage.DONE
     assert [key.rpartition("/")[2] for key in bulk.keys("bulk/")] == ["failures.jsonl", "report.json"]
 
 
@@ -120,7 +121,7 @@ def test_more_failures_than_tolerated_stop_the_job_which_goes_on_when_the_cause_
     ended = loaded.run(job)
     assert ended["status"] == "FAILED"
     assert ended["error"] == "BulkFailedError"
-    assert "ExceedToleratedFailureThreshold" in loaded.system.bulk.jobs.get(job.job_id).problem
+    assert "ExceedToleratedFailureThreshold" in loaded.system.part(Bulk.of).jobs.get(job.job_id).problem
     assert "ExceedToleratedFailureThreshold" in loaded.runner.problem(ended["executionArn"])
     assert loaded.failed_items() == []
     loaded.functions.before = lambda _event: None
@@ -133,14 +134,14 @@ def test_a_redrive_of_a_failed_execution_forgets_the_failure_and_goes_on(loaded:
     failing = {"stage": "fail", "job": job.job_id, "execution": f"{job.job_id}-1", "error": "E", "cause": "C"}
     first = loaded.functions.invoke(FunctionName="f:opx-bulk-stage", Payload=json.dumps(failing))
     assert first["FunctionError"] == "Unhandled"
-    assert loaded.system.bulk.jobs.get(job.job_id).problem == f"{job.job_id}-1: E: C"
+    assert loaded.system.part(Bulk.of).jobs.get(job.job_id).problem == f"{job.job_id}-1: E: C"
     again = loaded.functions.invoke(FunctionName="f:opx-bulk-stage", Payload=json.dumps(failing))
     assert json.loads(again["Payload"].read()) == {"finished": False, "waitSeconds": 0, "ended": False}
-    assert loaded.system.bulk.jobs.get(job.job_id).problem == ""
+    assert loaded.system.part(Bulk.of).jobs.get(job.job_id).problem == ""
 
 
 def test_children_wait_longer_and_longer_for_a_busy_service(loaded: BulkCloud, monkeypatch: pytest.MonkeyPatch) -> None:
-    stages, waiting = loaded.system.bulk.stages, dict.fromkeys(range(6), 3)
+    stages, waiting = loaded.system.part(Bulk.of).stages, dict.fromkeys(range(6), 3)
     apply = stages.apply
 
     def busy(job_id: str, shard: int) -> Any:
@@ -174,7 +175,7 @@ def test_a_cancelled_job_leaves_its_report_alone_and_stops_its_batch_jobs(loaded
         if event["stage"] == "embed" and loaded.batches.running and not cancelled.is_set():
             cancelled.set()
             loaded.runner.cancel(execution)
-            loaded.system.bulk.stages.cancel(job.job_id)
+            loaded.system.part(Bulk.of).stages.cancel(job.job_id)
 
     loaded.functions.before = cancel
     execution = loaded.runner._arn(f"{job.job_id}-1")
@@ -208,7 +209,7 @@ def test_an_inventory_that_is_a_day_old_lists_what_is_read_as_it_is_now(loaded: 
 
 def test_an_execution_of_a_job_that_has_ended_is_done_at_once(loaded: BulkCloud) -> None:
     job = loaded.begin()
-    loaded.system.bulk.stages.cancel(job.job_id)
+    loaded.system.part(Bulk.of).stages.cancel(job.job_id)
     ended = loaded.run(job)
     assert ended["status"] == "SUCCEEDED"
     assert loaded.machine.names(ended["executionArn"]) == ["List", "Is list finished?", "Done"]
@@ -219,7 +220,7 @@ def test_a_job_that_is_cancelled_between_two_calls_ends_its_execution(loaded: Bu
 
     def cancel(event: dict[str, Any]) -> None:
         if event["stage"] == "embed":
-            loaded.system.bulk.stages.cancel(job.job_id)
+            loaded.system.part(Bulk.of).stages.cancel(job.job_id)
 
     loaded.functions.before = cancel
     ended = loaded.run(job)

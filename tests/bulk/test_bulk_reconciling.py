@@ -10,11 +10,12 @@ import pytest
 from opx.domain.documents import DocumentKey
 from opx.domain.scopes import Scope
 from opx.ingestion.events import ObjectEvent, Result
-from opx.lifecycle.bulk import reconciling
-from opx.lifecycle.bulk.files import PREPARED, BulkFiles
-from opx.lifecycle.bulk.job import BulkJob, BulkKind, BulkStage, ShardPrepared
-from opx.lifecycle.consistency.comparing import Comparison
-from opx.lifecycle.consistency.differences import Problem, ReconcileReport
+from opx_assurance.consistency.comparing import Comparison
+from opx_assurance.consistency.differences import Problem, ReconcileReport
+from opx_bulk import reconciling
+from opx_bulk.capability import Bulk
+from opx_bulk.files import PREPARED, BulkFiles
+from opx_bulk.job import BulkJob, BulkKind, BulkStage, ShardPrepared
 from tests.aws.cloud import BUCKET
 from tests.bulk.bulk_cloud import BulkCloud, page
 from tests.doubles.step_functions import Killed
@@ -42,7 +43,7 @@ def name(number: int) -> str:
 
 def compared(bulk: BulkCloud, job: BulkJob) -> ReconcileReport:
     ended = bulk.run(job)
-    assert ended["status"] == "SUCCEEDED", (ended, bulk.system.bulk.jobs.get(job.job_id).problem)
+    assert ended["status"] == "SUCCEEDED", (ended, bulk.system.part(Bulk.of).jobs.get(job.job_id).problem)
     report = bulk.report(job)
     assert report.unsettled == 0
     assert report.reconciled is not None
@@ -98,7 +99,7 @@ def test_an_interrupted_comparison_goes_on_with_the_segments_that_lack_a_result(
     execution = filled.runner._arn(f"{job.job_id}-1")
     assert filled.runner.start(job.job_id) == execution
     assert filled.machine.ended(execution)["status"] == "ABORTED"
-    before = filled.system.bulk.stages.files(job.job_id).numbers(PREPARED)
+    before = filled.system.part(Bulk.of).stages.files(job.job_id).numbers(PREPARED)
     assert 0 < len(before) < 12
     again: list[int] = []
     compare_segment = reconciling.compare_segment
@@ -130,4 +131,4 @@ def test_a_segment_whose_child_always_dies_is_named(filled: BulkCloud) -> None:
     assert failure.object_key.startswith("objects behind ")
     assert "every call of the function failed" in failure.reason
     assert filled.failed_items() == []
-    assert filled.system.bulk.jobs.get(job.job_id).stage is BulkStage.DONE
+    assert filled.system.part(Bulk.of).jobs.get(job.job_id).stage is BulkStage.DONE

@@ -9,8 +9,9 @@ import pytest
 
 from opx.ingestion.events import ObjectEvent, Result
 from opx.ingestion.indexing.book import EditionState
-from opx.lifecycle.bulk.job import BulkJob, BulkKind, BulkStage
 from opx.lifecycle.reindex.job import ReindexPhase
+from opx_bulk.capability import Bulk
+from opx_bulk.job import BulkJob, BulkKind, BulkStage
 from tests.bulk.bulk_cloud import BulkCloud, page
 
 pytestmark = pytest.mark.bulk
@@ -77,7 +78,7 @@ def switched(bulk: BulkCloud) -> tuple[BulkJob, Traffic]:
     job, traffic = bulk.begin(BulkKind.REINDEX, model=TITAN, dimension=256), Traffic(bulk)
     bulk.functions.before = traffic
     ended = bulk.run(job)
-    assert ended["status"] == "SUCCEEDED", (ended, bulk.system.bulk.jobs.get(job.job_id))
+    assert ended["status"] == "SUCCEEDED", (ended, bulk.system.part(Bulk.of).jobs.get(job.job_id))
     bulk.functions.before = lambda _event: None
     bulk.clock.sleep(60)  # warm functions look at the editions again after ten seconds
     return job, traffic
@@ -85,7 +86,7 @@ def switched(bulk: BulkCloud) -> tuple[BulkJob, Traffic]:
 
 def test_a_switch_under_questions_and_writes_loses_nothing_and_can_be_undone(filled: BulkCloud) -> None:
     job, traffic = switched(filled)
-    assert filled.system.bulk.jobs.get(job.job_id).stage is BulkStage.DONE
+    assert filled.system.part(Bulk.of).jobs.get(job.job_id).stage is BulkStage.DONE
     assert traffic.wrong == []
     assert set(traffic.questions) == {"list", "prepare", "embed", "apply", "finish"}
     assert filled.system.indexing.document_embedder.model_id == f"{TITAN}/256"
@@ -121,7 +122,7 @@ def test_a_cancelled_job_discards_the_index_that_it_was_building(filled: BulkClo
     def cancel(event: dict[str, Any]) -> None:
         if event["stage"] == "apply":
             filled.runner.cancel(execution)
-            filled.system.bulk.stages.cancel(job.job_id)
+            filled.system.part(Bulk.of).stages.cancel(job.job_id)
 
     filled.functions.before = cancel
     execution = filled.runner._arn(f"{job.job_id}-1")

@@ -25,12 +25,12 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from lambdas.manage_knowledge.handler import make_handler as make_manage
 from lambdas.retrieve_knowledge.handler import make_handler as make_retrieve
-from opx.edges.serving.console import PREFIX, ConsoleFiles, policy
-from opx.edges.serving.uploads import PREFIX as UPLOADS
-from opx.edges.serving.uploads import UploadGrant, serve_uploads
 from opx.operations.registry import Function
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_serve.console import PREFIX, ConsoleFiles, policy
+from opx_serve.uploads import PREFIX as UPLOADS
+from opx_serve.uploads import UploadGrant, serve_uploads
 from tests.doubles.api_gateway import event_of, route_of, routes
 from tests.doubles.http_double import DoubleHandler, DoubleServer, Request
 from tests.support.fakes import FakeContext

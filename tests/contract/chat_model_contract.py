@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, Protocol
 
+import boto3
 import pytest
+from botocore.config import Config
 from msgspec import Meta
 
+from opx.adapters.connections import Connections
+from opx.adapters.json_chat import JsonChat
+from opx.adapters.openai_chat import OpenAiChatService
 from opx.domain.record import replace, to_json
 from opx.errors import ModelError
 from opx.ports.models import ChatModel, ChatRequest, ModelAnswer, answer_schema
+from opx_aws.bedrock_chat import BedrockChatService
 from opx_testing.fake_time import FakeTime
+from tests.doubles.bedrock import THROTTLED, a_failure
+from tests.doubles.bedrock_models import BedrockModelsDouble
+from tests.doubles.chat_completions import KEY, ChatCompletionsDouble
 from tests.doubles.http_double import Request, Response
 from tests.doubles.language_model import LanguageModel
 
@@ -242,3 +253,35 @@ class ChatModelContract:
         before = json.dumps(answer_schema(Words))
         talk.ask()
         assert json.dumps(answer_schema(Words)) == before
+
+
+NOVA = "eu.amazon.nova-lite-v1:0"
+_BUSY_BEDROCK = (THROTTLED, a_failure(503, "ServiceUnavailableException"), a_failure(408, "ModelTimeoutException"))
+_DENIED_BEDROCK = (a_failure(403, "AccessDeniedException"), a_failure(404, "ResourceNotFoundException"))
+
+
+@contextmanager
+def aws_client(service: str, endpoint: str) -> Iterator[Any]:
+    client = boto3.client(
+        service,  # type: ignore[call-overload]
+        region_name="eu-west-1",
+        endpoint_url=endpoint,
+        aws_access_key_id="AKIDEXAMPLE",
+        aws_secret_access_key="secret",
+        config=Config(retries={"total_max_attempts": 1}),
+    )
+    yield client
+    client.close()
+
+
+def bedrock_talk(double: BedrockModelsDouble, client: Any) -> Talk:
+    time = FakeTime()
+    chat = JsonChat(BedrockChatService(lambda: client, NOVA), clock=time.clock, sleep=time.sleep)
+    return Talk(chat, double, _BUSY_BEDROCK, _DENIED_BEDROCK, time)
+
+
+def openai_talk(double: ChatCompletionsDouble, connections: Connections) -> Talk:
+    time = FakeTime()
+    service = OpenAiChatService(double.endpoint + "/v1", "llama3.2", lambda: KEY, connections)
+    chat = JsonChat(service, clock=time.clock, sleep=time.sleep)
+    return Talk(chat, double, (Response(429), Response(500), Response(503)), (Response(401), Response(404)), time)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -12,8 +11,7 @@ from opx.adapters.embedded.database import Database
 from opx.adapters.embedded.table import SqliteTable
 from opx.ports import tables
 from opx_testing.fake_time import FakeTime
-from tests.contract.chat_model_contract import Talk
-from tests.contract.models import openai_talk
+from tests.contract.chat_model_contract import Talk, openai_talk
 from tests.doubles.chat_completions import ChatCompletionsDouble
 
 
@@ -35,12 +33,5 @@ def completions(_completions: tuple[ChatCompletionsDouble, Connections]) -> Iter
 
 
 @pytest.fixture
-def clock() -> FakeTime:
-    return FakeTime()
-
-
-@pytest.fixture
-def table(tmp_path: Path, clock: FakeTime) -> Iterator[SqliteTable]:
-    database = Database(tmp_path / "cache.db")
-    yield SqliteTable(tables.EMBEDDINGS, database, clock=clock.clock)
-    database.close()
+def table(database: Database, time: FakeTime) -> SqliteTable:
+    return SqliteTable(tables.EMBEDDINGS, database, clock=time.clock)

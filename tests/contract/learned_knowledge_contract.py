@@ -44,8 +44,7 @@ from opx.operations.patterns import (
 )
 from opx.operations.system import System
 from opx.settings import Settings
-from tests.contract.access_calls import a_file, ask, ingest_files
-from tests.contract.caller_access import CallerAccess, given, local_access
+from tests.contract.caller_access import CallerAccess, a_file, ask, given, ingest_files, local_access
 from tests.support.cli_support import word_services
 
 ORCHESTRATOR = Identity("acme", "shop", "orchestrator")

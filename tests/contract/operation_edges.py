@@ -22,16 +22,12 @@ from opx.domain.policy import TABLE, Reach, Role
 from opx.domain.record import Json
 from opx.domain.requests import fields_of, read_request
 from opx.domain.scopes import Identity, Scope
-from opx.edges import http, mcp, tools
+from opx.edges import http, tools
 from opx.edges.calling import LocalClient, json_bytes, plain, text_of
 from opx.edges.claims import caller_of_claims
 from opx.edges.cli.main import Launch, cli
 from opx.edges.client import RemoteClient, bearer
 from opx.edges.failures import attempt
-from opx.edges.serving.application import application
-from opx.edges.serving.composition import serve
-from opx.edges.serving.routes import LocalBase
-from opx.edges.serving.tokens import Callers
 from opx.errors import (
     AccessDeniedError,
     ConditionFailedError,
@@ -51,7 +47,12 @@ from opx.operations.system import System
 from opx.runtime.metrics import unreported
 from opx.settings import Settings
 from opx.system import bootstrap, connect
-from opx.telemetry.rules import read_telemetry
+from opx_serve import mcp
+from opx_serve.application import application
+from opx_serve.composition import serve
+from opx_serve.routes import LocalBase
+from opx_serve.tokens import Callers
+from opx_telemetry.rules import read_telemetry
 from tests.doubles.api_gateway import DeployedSystem, UploadAddresses
 from tests.support.agent_calls import a_function_event, an_api_event, body_of, state_of
 from tests.support.agent_calls import text_of as reply_text

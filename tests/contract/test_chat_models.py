@@ -15,8 +15,7 @@ from opx.domain.record import replace, to_json
 from opx.errors import ModelError, SecretNotFoundError
 from opx.ports.models import answer_schema
 from opx.retrieval.models import BudgetedChat, CallBudget
-from tests.contract.chat_model_contract import ANSWER, REQUEST, ChatModelContract, Talk
-from tests.contract.models import aws_client, bedrock_talk
+from tests.contract.chat_model_contract import ANSWER, REQUEST, ChatModelContract, Talk, aws_client, bedrock_talk
 from tests.doubles.bedrock import a_failure
 from tests.doubles.bedrock_models import BedrockModelsDouble
 from tests.doubles.http_double import Response

@@ -52,12 +52,6 @@ class TestDirectory(ConnectorContract):
         return remove
 
 
-@pytest.fixture
-def site() -> Iterator[MisbehavingSite]:
-    with MisbehavingSite() as running:
-        yield running
-
-
 class ServiceContract(ConnectorContract):
     """A connector of an HTTP API or a site: with the failures that all have, at the address `target`."""
 

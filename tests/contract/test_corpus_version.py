@@ -11,21 +11,54 @@ from typing import Any
 import boto3
 import pytest
 
-from opx.adapters.embedded.database import open_database
+from opx.adapters.embedded.database import Database
 from opx.adapters.embedded.search_index import EmbeddedIndex
 from opx.adapters.embedded.table import SqliteTable
 from opx.errors import IndexUnavailableError
 from opx.ingestion.corpus.version import _KEYS, SETTLING_SECONDS, CorpusCount, CountedIndex
 from opx.ingestion.indexing.editions import IndexGeneration
-from opx.ports import DocumentChange
+from opx.ports import DocumentChange, SearchIndex, SearchRequest
+from opx.ports.search import CorpusVersion
 from opx.ports.tables import DOCUMENTS, SHARDS
 from opx_aws.table import DynamoTable
-from opx_testing.entries import VECTOR_DIMENSION, a_change, an_entry
+from opx_testing.entries import EVERYONE, VECTOR_DIMENSION, a_change, a_removal, an_entry, any_vector
 from opx_testing.fake_time import FakeTime
 from tests.aws.tables import create_table
-from tests.contract.corpus_version_contract import CorpusVersionContract
-from tests.doubles.hooked_table import HookedTable
-from tests.doubles.one_call_at_a_time import OneCallAtATime
+from tests.doubles.hooked_table import HookedTable, OneCallAtATime
+
+
+def the(version: CorpusVersion) -> str:
+    return version.current().version
+
+
+class CorpusVersionContract:
+    """Fixtures: `index`, an empty index, and `version`."""
+
+    def test_there_is_one_before_the_first_document(self, index: SearchIndex, version: CorpusVersion) -> None:
+        assert the(version) != ""
+
+    def test_it_stays_while_nothing_changes(self, index: SearchIndex, version: CorpusVersion) -> None:
+        index.apply([a_change(an_entry())])
+        before = the(version)
+        index.search(SearchRequest(EVERYONE, text="restart", vector=any_vector("q"), depth=5))
+        index.count(EVERYONE)
+        index.references("nothing")
+        assert the(version) == before
+
+    def test_adding_replacing_and_removing_each_give_another_one(
+        self, index: SearchIndex, version: CorpusVersion
+    ) -> None:
+        seen = [the(version)]
+        entry, other = an_entry("Restart it."), an_entry("Stop it.")
+        (first,) = index.apply([a_change(entry)])
+        seen.append(the(version))
+        (second,) = index.apply([a_change(other, superseded=first)])
+        seen.append(the(version))
+        index.apply([a_removal(other, second)])
+        seen.append(the(version))
+        index.apply([a_change(entry)])  # the same as once before, and yet another state
+        seen.append(the(version))
+        assert len(set(seen)) == 5
 
 
 @pytest.fixture
@@ -166,10 +199,8 @@ class CountContract(CorpusVersionContract):
 
 class TestCountInSqlite(CountContract):
     @pytest.fixture
-    def version(self, tmp_path: Path, time: FakeTime) -> Iterator[CorpusCount]:
-        database = open_database(tmp_path / "opx.sqlite")
-        yield CorpusCount(SqliteTable(DOCUMENTS, database, clock=time.clock), time.clock)
-        database.close()
+    def version(self, database: Database, time: FakeTime) -> CorpusCount:
+        return CorpusCount(SqliteTable(DOCUMENTS, database, clock=time.clock), time.clock)
 
 
 class TestCountInDynamo(CountContract):

@@ -9,18 +9,16 @@ import struct
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import boto3
 import pytest
 from botocore.config import Config
 
-from opx.adapters.embedded.database import Database
 from opx.adapters.embedded.table import SqliteTable
-from opx.errors import EmbeddingError, InvalidInputError, StoreUnavailableError, ThrottledError
+from opx.errors import EmbeddingError, InvalidInputError, ThrottledError
 from opx.ingestion.indexing.embedding_cache import KEPT_AT_ONCE, CachedEmbedder
-from opx.ports import Embedder, Item, Vector, Vectors, tables
+from opx.ports import Embedder, Vector, Vectors
 from opx.ports.search import TEXTS_A_STEP
 from opx.runtime.speed_limit import MARGIN, Quota, SpeedLimit
 from opx_aws.bedrock_embedder import BedrockEmbedder
@@ -30,6 +28,7 @@ from opx_testing.fake_time import FakeTime
 from tests.doubles.bedrock import MAX_TITAN_CHARACTERS, MAX_TITAN_TOKENS, THROTTLED, BedrockDouble, a_failure
 from tests.doubles.http_double import Response
 from tests.support.fakes import WindowsEmbedder
+from tests.support.records_support import BrokenTable
 
 if TYPE_CHECKING:
     from mypy_boto3_bedrock_runtime import BedrockRuntimeClient
@@ -112,8 +111,8 @@ class TestCohereMultilingualV3(EmbedderContract):
 
 class TestCachedEmbedder(EmbedderContract):
     @pytest.fixture
-    def embedder(self, bedrock: Bedrock, table: SqliteTable, clock: FakeTime) -> Embedder:
-        return CachedEmbedder(bedrock.embedder(TITAN_V2, dimension=256), table, clock=clock.clock)
+    def embedder(self, bedrock: Bedrock, table: SqliteTable, time: FakeTime) -> Embedder:
+        return CachedEmbedder(bedrock.embedder(TITAN_V2, dimension=256), table, clock=time.clock)
 
 
 class TestModels:
@@ -305,16 +304,6 @@ class TestEachVector:
         assert [len(call["texts"]) for call in bedrock.double.calls] == [2, 1, 1]
 
 
-class UnavailableTable(SqliteTable):
-    """A table whose service is down."""
-
-    def get_many(self, keys: Sequence[Mapping[str, Any]]) -> list[Item]:
-        raise StoreUnavailableError("throttled")
-
-    def put_many(self, items: Iterable[Mapping[str, Any]]) -> None:
-        raise StoreUnavailableError("throttled")
-
-
 class FailingEmbedder:
     """Fails for texts with the word poison; records its input."""
 
@@ -335,67 +324,65 @@ class FailingEmbedder:
 
 
 class TestCache:
-    def test_text_is_embedded_once(self, bedrock: Bedrock, table: SqliteTable, clock: FakeTime) -> None:
-        cached = CachedEmbedder(bedrock.embedder(), table, clock=clock.clock)
+    def test_text_is_embedded_once(self, bedrock: Bedrock, table: SqliteTable, time: FakeTime) -> None:
+        cached = CachedEmbedder(bedrock.embedder(), table, clock=time.clock)
         first = cached.embed_documents([DISK, TEA])
         assert cached.embed_documents([TEA, DISK]) == first[::-1]
         assert len(bedrock.double.calls) == 2
         assert (cached.hits, cached.misses) == (2, 2)
 
     def test_equal_texts_of_a_call_are_embedded_once(
-        self, bedrock: Bedrock, table: SqliteTable, clock: FakeTime
+        self, bedrock: Bedrock, table: SqliteTable, time: FakeTime
     ) -> None:
-        cached = CachedEmbedder(bedrock.embedder(), table, clock=clock.clock)
+        cached = CachedEmbedder(bedrock.embedder(), table, clock=time.clock)
         one, _, other = cached.embed_documents([DISK, TEA, DISK])
         assert one == other
         assert len(bedrock.double.calls) == 2
         assert (cached.hits, cached.misses) == (1, 2)
 
-    def test_questions_are_not_kept(self, bedrock: Bedrock, table: SqliteTable, clock: FakeTime) -> None:
-        cached = CachedEmbedder(bedrock.embedder(), table, clock=clock.clock)
+    def test_questions_are_not_kept(self, bedrock: Bedrock, table: SqliteTable, time: FakeTime) -> None:
+        cached = CachedEmbedder(bedrock.embedder(), table, clock=time.clock)
         cached.embed_query(DISK)
         cached.embed_query(DISK)
         assert len(bedrock.double.calls) == 2
         assert (cached.hits, cached.misses) == (0, 0)
 
-    def test_vectors_of_another_model_are_not_taken(
-        self, bedrock: Bedrock, table: SqliteTable, clock: FakeTime
-    ) -> None:
+    def test_vectors_of_another_model_are_not_taken(self, bedrock: Bedrock, table: SqliteTable, time: FakeTime) -> None:
         for dimension in (512, 256):
-            cached = CachedEmbedder(bedrock.embedder(dimension=dimension), table, clock=clock.clock)
+            cached = CachedEmbedder(bedrock.embedder(dimension=dimension), table, clock=time.clock)
             ((vector,),) = cached.embed_documents([DISK])
             assert len(vector) == dimension
 
-    def test_entry_expires(self, bedrock: Bedrock, table: SqliteTable, clock: FakeTime) -> None:
-        cached = CachedEmbedder(bedrock.embedder(), table, days=90, clock=clock.clock)
+    def test_entry_expires(self, bedrock: Bedrock, table: SqliteTable, time: FakeTime) -> None:
+        cached = CachedEmbedder(bedrock.embedder(), table, days=90, clock=time.clock)
         cached.embed_documents([DISK])
-        clock.now += 89 * 86_400
+        time.now += 89 * 86_400
         cached.embed_documents([DISK])
         assert cached.hits == 1
-        clock.now += 2 * 86_400
+        time.now += 2 * 86_400
         cached.embed_documents([DISK])
         assert cached.misses == 2
 
     def test_vector_is_stored_as_little_endian_floats(
-        self, bedrock: Bedrock, table: SqliteTable, clock: FakeTime
+        self, bedrock: Bedrock, table: SqliteTable, time: FakeTime
     ) -> None:
-        cached = CachedEmbedder(bedrock.embedder(dimension=256), table, clock=clock.clock)
+        cached = CachedEmbedder(bedrock.embedder(dimension=256), table, clock=time.clock)
         ((vector,),) = cached.embed_documents(["disk"])
         (item,) = table.get_many([{"cacheKey": cached_key(cached, "disk")}])
         assert struct.unpack("<256f", item["vector"]) == tuple(vector)
-        assert item["expiresAt"] == int(clock.now) + 90 * 86_400
+        assert item["expiresAt"] == int(time.now) + 90 * 86_400
 
     def test_entry_of_the_wrong_length_is_embedded_again(
-        self, bedrock: Bedrock, table: SqliteTable, clock: FakeTime
+        self, bedrock: Bedrock, table: SqliteTable, time: FakeTime
     ) -> None:
-        cached = CachedEmbedder(bedrock.embedder(), table, clock=clock.clock)
-        expires = int(clock.now) + 1000
+        cached = CachedEmbedder(bedrock.embedder(), table, clock=time.clock)
+        expires = int(time.now) + 1000
         table.put({"cacheKey": cached_key(cached, DISK), "vector": b"1234", "expiresAt": expires})
         ((vector,),) = cached.embed_documents([DISK])
         assert len(vector) == cached.dimension
 
-    def test_each_text_gets_as_many_vectors_as_it_had(self, table: SqliteTable, clock: FakeTime) -> None:
-        cached = CachedEmbedder(WindowsEmbedder(words=3), table, clock=clock.clock)
+    def test_each_text_gets_as_many_vectors_as_it_had(self, table: SqliteTable, time: FakeTime) -> None:
+        cached = CachedEmbedder(WindowsEmbedder(words=3), table, clock=time.clock)
         texts = ["one", "one two three four", "", "a b c d e f g"]
         fresh = cached.embed_documents(texts)
         assert [len(vectors) for vectors in fresh] == [1, 2, 1, 3]
@@ -404,26 +391,22 @@ class TestCache:
         ]
         assert (cached.hits, cached.misses) == (4, 4)
 
-    def test_unavailable_table_costs_nothing_but_work(
-        self, bedrock: Bedrock, tmp_path: Path, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        database = Database(tmp_path / "down.db")
-        cached = CachedEmbedder(bedrock.embedder(), UnavailableTable(tables.EMBEDDINGS, database))
+    def test_unavailable_table_costs_nothing_but_work(self, bedrock: Bedrock, caplog: pytest.LogCaptureFixture) -> None:
+        cached = CachedEmbedder(bedrock.embedder(), BrokenTable())
         with caplog.at_level(logging.WARNING):
             assert cached.embed_documents([DISK]) == bedrock.embedder().embed_documents([DISK])
         assert [record.message.split(",")[0] for record in caplog.records] == [
             "embedding cache can't be read",
             "embedding cache can't be written",
         ]
-        database.close()
 
-    def test_failing_model_is_not_hidden(self, table: SqliteTable, clock: FakeTime) -> None:
+    def test_failing_model_is_not_hidden(self, table: SqliteTable, time: FakeTime) -> None:
         with pytest.raises(EmbeddingError, match="poison"):
-            CachedEmbedder(FailingEmbedder(), table, clock=clock.clock).embed_documents(["poison"])
+            CachedEmbedder(FailingEmbedder(), table, clock=time.clock).embed_documents(["poison"])
 
-    def test_embeddings_from_before_a_failure_are_cached(self, table: SqliteTable, clock: FakeTime) -> None:
+    def test_embeddings_from_before_a_failure_are_cached(self, table: SqliteTable, time: FakeTime) -> None:
         failing = FailingEmbedder()
-        cached = CachedEmbedder(failing, table, clock=clock.clock)
+        cached = CachedEmbedder(failing, table, clock=time.clock)
         texts = [f"text {n}" for n in range(TEXTS_A_STEP)]
         with pytest.raises(EmbeddingError):
             cached.embed_documents([*texts, "poison"])
@@ -432,20 +415,20 @@ class TestCache:
         assert failing.given == ["antidote"]
 
     def test_no_vector_is_computed_twice_after_an_error_of_another_text(
-        self, bedrock: Bedrock, table: SqliteTable, clock: FakeTime
+        self, bedrock: Bedrock, table: SqliteTable, time: FakeTime
     ) -> None:
         texts = [f"text {n}" for n in range(9)]
-        cached = CachedEmbedder(bedrock.embedder(threads=1), table, clock=clock.clock)
+        cached = CachedEmbedder(bedrock.embedder(threads=1), table, clock=time.clock)
         bedrock.double.inject(a_failure(400, "ValidationException"), containing="text 5")
         with pytest.raises(EmbeddingError):
             cached.embed_documents(texts)
         cached.embed_documents(texts)
         assert [call["inputText"] for call in bedrock.double.calls] == [*texts[:6], *texts[5:]]
 
-    def test_vectors_are_written_in_small_groups(self, bedrock: Bedrock, table: SqliteTable, clock: FakeTime) -> None:
+    def test_vectors_are_written_in_small_groups(self, bedrock: Bedrock, table: SqliteTable, time: FakeTime) -> None:
         written: list[int] = []
         hooked = HookedWrites(table, written)
-        cached = CachedEmbedder(bedrock.embedder(threads=1), hooked, clock=clock.clock)
+        cached = CachedEmbedder(bedrock.embedder(threads=1), hooked, clock=time.clock)
         cached.embed_documents([f"text {n}" for n in range(KEPT_AT_ONCE + 3)])
         assert written == [KEPT_AT_ONCE, 3]
 

@@ -12,9 +12,9 @@ import pytest
 from opx.adapters.embedded.search_index import EmbeddedIndex
 from opx.domain.record import replace
 from opx.domain.results import IndexedChunk
-from opx.lifecycle.past.engine import NOT_RANKED, Analysed, Bm25, PastCorpus, PastEngine, PastEntry
 from opx.ports import IndexEntry, Leg, SearchEngine, SearchRequest, SearchResponse
 from opx.text.fields import VALUE_WEIGHT, words
+from opx_assurance.past.engine import NOT_RANKED, Analysed, Bm25, PastCorpus, PastEngine, PastEntry
 from opx_testing.entries import EVERYONE, VECTOR_DIMENSION, a_change, an_entry, any_vector
 from opx_testing.search_engine import Put, SearchEngineContract
 from opx_testing.searches import an_operations_corpus, bm25

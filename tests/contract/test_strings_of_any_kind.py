@@ -22,14 +22,14 @@ from opx.domain.record import Json
 from opx.domain.requests import fields_of, read_request
 from opx.edges.calling import LocalClient
 from opx.edges.claims import caller_of_claims
-from opx.edges.serving.application import application
-from opx.edges.serving.composition import serve
-from opx.edges.serving.listening import HttpServer, listening_socket
-from opx.edges.serving.routes import LocalBase
-from opx.edges.serving.tokens import Callers
 from opx.errors import OpxError
 from opx.operations.context import Caller
 from opx.operations.registry import Operation
+from opx_serve.application import application
+from opx_serve.composition import serve
+from opx_serve.listening import HttpServer, listening_socket
+from opx_serve.routes import LocalBase
+from opx_serve.tokens import Callers
 from tests.contract.operation_edges import CALLER, World, copied
 from tests.contract.operation_examples import EXAMPLES, REGISTRY, build
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import boto3
 import pytest
 
-from opx.adapters.embedded.database import open_database
+from opx.adapters.embedded.database import Database
 from opx.adapters.embedded.table import SqliteTable
 from opx.ports.tables import SHARDS
 from opx_aws.clients import client as deployed_client
@@ -21,16 +19,14 @@ from opx_testing.table_spread import SpreadContract
 from opx_testing.things import ALL_STATES, SPREAD_THINGS, THINGS, a_thing, names
 from tests.aws.tables import create_table
 from tests.doubles.counted_writes import CountedWrites
-from tests.doubles.one_call_at_a_time import OneCallAtATime
+from tests.doubles.hooked_table import OneCallAtATime
 
 
 class TestSqliteTable(TableContract):
     @pytest.fixture
-    def table(self, tmp_path: Path, time: FakeTime, monkeypatch: pytest.MonkeyPatch) -> Iterator[SqliteTable]:
+    def table(self, database: Database, time: FakeTime, monkeypatch: pytest.MonkeyPatch) -> SqliteTable:
         monkeypatch.setattr("opx.adapters.embedded.table.CONTINUED_PAGE", 3)
-        database = open_database(tmp_path / "opx.sqlite")
-        yield SqliteTable(THINGS, database, clock=time.clock)
-        database.close()
+        return SqliteTable(THINGS, database, clock=time.clock)
 
 
 class TestDynamoTable(TableContract):
@@ -43,11 +39,9 @@ class TestDynamoTable(TableContract):
 
 class TestSpreadSqliteTable(SpreadContract):
     @pytest.fixture
-    def table(self, tmp_path: Path, time: FakeTime, monkeypatch: pytest.MonkeyPatch) -> Iterator[SqliteTable]:
+    def table(self, database: Database, time: FakeTime, monkeypatch: pytest.MonkeyPatch) -> SqliteTable:
         monkeypatch.setattr("opx.adapters.embedded.table.CONTINUED_PAGE", 3)
-        database = open_database(tmp_path / "opx.sqlite")
-        yield SqliteTable(SPREAD_THINGS, database, clock=time.clock)
-        database.close()
+        return SqliteTable(SPREAD_THINGS, database, clock=time.clock)
 
 
 class TestSpreadDynamoTable(QueryContract, SpreadContract):

@@ -15,13 +15,13 @@ import requests
 from lambdas.manage_knowledge.handler import make_handler
 from opx.domain.policy import READ_SCOPE, WRITE_SCOPE
 from opx.domain.scopes import Identity
-from opx.edges.serving.uploads import KEEP_SECONDS, PartFolder
 from opx.errors import ObjectNotFoundError
 from opx.operations.context import Caller
 from opx.operations.system import System
 from opx.operations.uploads import PART_BYTES
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_serve.uploads import KEEP_SECONDS, PartFolder
 from tests.aws.cloud import a_cloud
 from tests.support.api_requests import a_token, call
 from tests.support.fakes import WordsEmbedder, function_logs

@@ -1,4 +1,4 @@
-"""Segments of words find what the embedded index finds by words, for every filter, and nothing that isn't current."""
+"""The embedded index keeps the contract, and segments of words find what it finds by words, for every filter."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from opx.errors import IndexUnavailableError
 from opx.ports import IndexEntry, SearchEngine, SearchFilter, SearchRequest
 from opx.ports.search import VersionName, WordsCount
 from opx_testing.entries import EVERYONE, VECTOR_DIMENSION, an_entry
+from opx_testing.search_index import SearchIndexContract
 from opx_testing.searches import OPERATIONS_TEXTS, fill
 
 ACME, SHOP = Scope("acme"), Scope("acme", project_id="shop")
@@ -145,3 +146,15 @@ def test_a_damaged_segment_is_an_index_that_is_unavailable(tmp_path: Path, file:
     (tmp_path / "words" / file).write_bytes(b"damaged!" * 20)
     with pytest.raises(IndexUnavailableError):
         EmbeddedWords().open(tmp_path / "words", every_version).search(SearchRequest(EVERYONE, text="disk"))
+
+
+def an_index(folder: Path, model_id: str = "test-model") -> EmbeddedIndex:
+    return EmbeddedIndex(folder, model_id=model_id, dimension=VECTOR_DIMENSION)
+
+
+class TestEmbeddedIndex(SearchIndexContract):
+    @pytest.fixture
+    def index(self, tmp_path: Path) -> Iterator[EmbeddedIndex]:
+        index = an_index(tmp_path)
+        yield index
+        index.close()

@@ -15,12 +15,13 @@ from opx.domain.queries import QueryConfig
 from opx.domain.scopes import Identity, scope_of_object
 from opx.errors import OpxError
 from opx.graph.alias_rows import AliasRow
-from opx.lifecycle.consistency.differences import ReconcileReport
-from opx.lifecycle.consistency.repair import RepairReport
 from opx.operations.context import Caller, Context
-from opx.operations.integrity import RepairStores, repair_stores
 from opx.operations.system import System
 from opx.ports.tables import ALIASES
+from opx_assurance.capability import assurance
+from opx_assurance.consistency.differences import ReconcileReport
+from opx_assurance.consistency.repair import RepairReport
+from opx_assurance.operations import RepairStores, repair_stores
 from tests.support.reindex_support import services_at
 
 FOLDER = "documents/runbooks/procedures/"
@@ -82,7 +83,7 @@ def copied(base: Path, home: Path) -> Path:
 
 def reconciled(home: Path, **options: bool) -> ReconcileReport:
     with services_at(home) as services:
-        return services.lifecycle.reconciler(thorough=True).run(**options)
+        return services.part(assurance).reconciler(thorough=True).run(**options)
 
 
 def repaired(home: Path, *, dry_run: bool = False) -> RepairReport:

@@ -9,11 +9,13 @@ import pytest
 
 from opx.domain.queries import QueryConfig
 from opx.errors import AlteredSealError, SealNotFoundError, TooLargeError, UntrustedSealError
-from opx.lifecycle.seal.daily import DailySealing, SealOutcome
-from opx.lifecycle.seal.records import Seal
-from opx.lifecycle.seal.signing import write_new_key
 from opx.operations.system import System
 from opx.ports.tables import LIFECYCLE
+from opx_assurance.capability import assurance
+from opx_assurance.capability import feed as seal_feed
+from opx_assurance.seal.daily import DailySealing, SealOutcome
+from opx_assurance.seal.records import Seal
+from opx_assurance.seal.signing import write_new_key
 from opx_testing.fake_time import FakeTime
 from tests.damage.homes import CHANGED, OTHERS, alter, copied, text_of, work
 from tests.support.reindex_support import services_at
@@ -39,24 +41,24 @@ def services(home: Path, time: FakeTime) -> Iterator[System]:
 
 
 def last(services: System) -> Seal:
-    return services.lifecycle.sealing().store.last()
+    return services.part(assurance).sealing().store.last()
 
 
 def daily(services: System) -> DailySealing:
-    return services.lifecycle.daily_sealing()
+    return services.part(assurance).daily_sealing()
 
 
 def test_a_day_has_one_seal(services: System, time: FakeTime) -> None:
-    feed = services.lifecycle.daily_seal()
+    feed = seal_feed(services)
     (line,) = feed.poll()
     assert line == f"sealed: root {last(services).root}, not signed"
-    assert feed.poll() == services.lifecycle.daily_seal().poll() == ()
+    assert feed.poll() == seal_feed(services).poll() == ()
     time.now += DAY
     assert feed.poll() == (line,)
 
 
 def test_tampering_is_named_and_not_hidden_by_a_new_seal(services: System, time: FakeTime, home: Path) -> None:
-    feed = services.lifecycle.daily_seal()
+    feed = seal_feed(services)
     feed.poll()
     first = last(services)
     alter(home / "corpus" / OTHERS[0])
@@ -64,7 +66,7 @@ def test_tampering_is_named_and_not_hidden_by_a_new_seal(services: System, time:
         time.now += DAY
         assert f"1 items were altered and not ingested since, such as {OTHERS[0]}" in feed.poll()[0]
         assert last(services) == first
-    services.lifecycle.sealing().seal()
+    services.part(assurance).sealing().seal()
     time.now += DAY
     assert feed.poll()[0].startswith("sealed: root ")
 
@@ -78,7 +80,7 @@ def test_tampering_is_named_among_many_new_answers(services: System, time: FakeT
     time.now += DAY
     found = daily(services).run()
     assert (found.outcome, [one.name for one in found.altered]) == (SealOutcome.ALTERED, [OTHERS[0]])
-    assert services.lifecycle.sealing().compare().differences[0].name == OTHERS[0]
+    assert services.part(assurance).sealing().compare().differences[0].name == OTHERS[0]
 
 
 def test_a_change_that_was_ingested_is_sealed(services: System, time: FakeTime) -> None:
@@ -100,7 +102,7 @@ def test_a_change_while_the_seal_is_made_is_no_tampering(services: System, time:
             work(services)
             time.now += 60
 
-    services.lifecycle.sealing(change).seal()
+    services.part(assurance).sealing(change).seal()
     time.now += DAY
     assert daily(services).run().outcome is SealOutcome.SEALED
 
@@ -119,14 +121,14 @@ def in_runs(services: System, time: FakeTime, between: Callable[[int], None] = l
 
 
 def test_runs_go_on_where_the_last_one_ended(services: System, time: FakeTime) -> None:
-    whole = services.lifecycle.sealing().seal()
+    whole = services.part(assurance).sealing().seal()
     services.tables.table(LIFECYCLE).delete({"subject": "seal", "entry": "last"})
     at = time.now
     assert in_runs(services, time) > 3
     assert last(services).root == whole.root
     assert last(services).at == whole.at, "the time when the first run began"
     assert time.now > at
-    assert services.lifecycle.sealing().compare().is_same
+    assert services.part(assurance).sealing().compare().is_same
     assert services.tables.table(LIFECYCLE).get({"subject": "sealing", "entry": "position"}) is None
 
 
@@ -146,7 +148,7 @@ def test_tampering_is_found_by_the_run_that_reads_it(services: System, time: Fak
 def test_a_run_that_was_killed_before_its_position_was_stored_is_repeated(
     services: System, time: FakeTime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = services.lifecycle.sealing().seal()
+    whole = services.part(assurance).sealing().seal()
     services.tables.table(LIFECYCLE).delete({"subject": "seal", "entry": "last"})
     table = services.tables.table(LIFECYCLE)
     daily(services).run(seconds=0)
@@ -160,7 +162,7 @@ def test_a_run_that_was_killed_before_its_position_was_stored_is_repeated(
 
 def test_a_seal_by_hand_in_between_ends_the_runs(services: System, time: FakeTime) -> None:
     daily(services).run(seconds=0)
-    sealed = services.lifecycle.sealing().seal()
+    sealed = services.part(assurance).sealing().seal()
     assert daily(services).run(seconds=0).outcome is SealOutcome.DONE
     time.now += DAY
     in_runs(services, time)
@@ -170,7 +172,7 @@ def test_a_seal_by_hand_in_between_ends_the_runs(services: System, time: FakeTim
 def test_a_run_in_limited_time_refuses_more_than_memory_holds(
     services: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("opx.lifecycle.seal.daily.MOST_ITEMS", 3)
+    monkeypatch.setattr("opx_assurance.seal.daily.MOST_SEALED", 3)
     with pytest.raises(TooLargeError, match="more than 3 items: `opx seal`"):
         daily(services).run(seconds=900)
     assert daily(services).run().outcome is SealOutcome.SEALED
@@ -187,23 +189,23 @@ def key(tmp_path: Path) -> str:
 
 def test_a_seal_that_is_signed_is_not_replaced_without_the_key(home: Path, key: str, time: FakeTime) -> None:
     with services_at(home, signing_key=key) as services:
-        services.lifecycle.daily_sealing().run()
+        services.part(assurance).daily_sealing().run()
         signed = last(services)
     assert signed.signature
     with services_at(home) as services:
         services.installation.clock = lambda: time.now + 10 * DAY
         with pytest.raises(UntrustedSealError, match="which is missing now"):
-            services.lifecycle.daily_sealing().run()
-        assert services.lifecycle.daily_sealing().run(accept=True).outcome is SealOutcome.SEALED
+            services.part(assurance).daily_sealing().run()
+        assert services.part(assurance).daily_sealing().run(accept=True).outcome is SealOutcome.SEALED
 
 
 def test_a_seal_of_nobody_is_only_replaced_by_who_accepts_it(home: Path, key: str) -> None:
     with services_at(home) as services:
-        services.lifecycle.daily_sealing().run()
+        services.part(assurance).daily_sealing().run()
     with services_at(home, signing_key=key) as services:
         with pytest.raises(UntrustedSealError, match="is not signed"):
-            services.lifecycle.daily_sealing().run()
-        services.lifecycle.daily_sealing().run(accept=True)
+            services.part(assurance).daily_sealing().run()
+        services.part(assurance).daily_sealing().run(accept=True)
         assert last(services).signature
 
 
@@ -213,7 +215,7 @@ def test_what_was_accepted_is_sealed_by_the_runs_that_go_on(services: System, ti
     time.now += DAY
     assert daily(services).run(seconds=0, accept=True).outcome is SealOutcome.UNFINISHED
     assert in_runs(services, time) > 1
-    assert services.lifecycle.sealing().compare().is_same
+    assert services.part(assurance).sealing().compare().is_same
 
 
 def test_leaves_that_were_altered_with_the_data_are_an_error(services: System, time: FakeTime) -> None:

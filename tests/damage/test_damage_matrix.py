@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from opx.lifecycle.consistency.differences import Problem
-from opx.lifecycle.consistency.repair import SURPLUS, RepairReport
+from opx_assurance.consistency.differences import Problem
+from opx_assurance.consistency.repair import SURPLUS, RepairReport
 from tests.damage import homes
 from tests.damage.homes import (
     OTHERS,

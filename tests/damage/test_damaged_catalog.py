@@ -10,9 +10,9 @@ import pytest
 
 from opx.domain.documents import DocumentKey, DocumentState
 from opx.domain.scopes import scope_of_object
-from opx.lifecycle.consistency.differences import Problem
 from opx.ports import Item
 from opx.ports.tables import DOCUMENTS, KEYS, TableSpec
+from opx_assurance.consistency.differences import Problem
 from tests.damage.homes import CHANGED, OTHERS, copied, missing_answers, reconciled, repaired
 from tests.support.reindex_support import services_at
 

@@ -18,8 +18,8 @@ from opx.adapters.embedded.vector_files import record_of
 from opx.domain.documents import DocumentKey, DocumentState
 from opx.domain.scopes import scope_of_object
 from opx.errors import DamagedStoreError
-from opx.lifecycle.consistency.differences import Problem
 from opx.ports.tables import ALIASES, DOCUMENTS, KEYS, TableSpec
+from opx_assurance.consistency.differences import Problem
 from tests.damage.homes import (
     CHANGED,
     FOLDER,

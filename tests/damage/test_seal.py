@@ -22,15 +22,16 @@ from opx.errors import (
     SealNotFoundError,
     UntrustedSealError,
 )
-from opx.lifecycle.seal import contents
-from opx.lifecycle.seal.merkle import leaf_hash, tree_hash
-from opx.lifecycle.seal.records import Seal
-from opx.lifecycle.seal.sealing import SealComparison, SealedReceipt
-from opx.lifecycle.seal.signing import SigningKey, write_new_key
 from opx.operations.context import Caller, Context
-from opx.operations.integrity import ProveReceipt, prove_receipt
 from opx.ports.tables import AUDIT, DOCUMENTS, LIFECYCLE
 from opx.retrieval.receipts import TamperedReceiptError
+from opx_assurance.capability import assurance
+from opx_assurance.operations import ProveReceipt, prove_receipt
+from opx_assurance.seal import contents
+from opx_assurance.seal.merkle import leaf_hash, tree_hash
+from opx_assurance.seal.records import Seal
+from opx_assurance.seal.sealing import SealComparison, SealedReceipt
+from opx_assurance.seal.signing import SigningKey, write_new_key
 from tests.damage.homes import CHANGED, OTHERS, alter, copied, is_found, text_of, version_file, work
 from tests.support.reindex_support import services_at
 
@@ -49,12 +50,12 @@ def key(tmp_path: Path) -> str:
 
 def sealed(home: Path, key: str = "") -> Seal:
     with services_at(home, signing_key=key) as services:
-        return services.lifecycle.sealing().seal()
+        return services.part(assurance).sealing().seal()
 
 
 def compared(home: Path, key: str = "", **known: str) -> SealComparison:
     with services_at(home, signing_key=key) as services:
-        return services.lifecycle.sealing().compare(**known)
+        return services.part(assurance).sealing().compare(**known)
 
 
 def changed(comparison: SealComparison) -> set[tuple[str, str, str]]:
@@ -119,11 +120,11 @@ def test_a_field_without_a_value_is_none_of_a_seal(home: Path, monkeypatch: pyte
 def test_two_homes_restored_from_one_archive_have_equal_roots(home: Path, tmp_path: Path) -> None:
     archive = tmp_path / "all.opx"
     with services_at(home) as services:
-        services.lifecycle.exporter().write(archive, audit=True)
+        services.part(assurance).exporter().write(archive, audit=True)
     roots = {sealed(home).root}
     for name in ("one", "two"):
         with services_at(tmp_path / name) as services:
-            services.lifecycle.importer().run(archive)
+            services.part(assurance).importer().run(archive)
         roots.add(sealed(tmp_path / name).root)
     assert len(roots) == 1
 

@@ -17,7 +17,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import pytest
 
 from infra.console import FILES
-from opx.edges.serving.console import HEADERS
+from opx_serve.console import HEADERS
 from tests.deployment.emulator import Emulator, Visited
 from tests.deployment.environments import CONSOLE_BUILT
 from tests.deployment.system import SystemUnderTest

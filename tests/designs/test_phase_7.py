@@ -15,7 +15,7 @@ from opx.domain.ids import document_id
 from opx.domain.record import to_json
 from opx.errors import InvalidInputError
 from opx.operations.documents import ReadChunks, read_chunks
-from opx.operations.research import SearchRunbooks, search_runbooks
+from opx.operations.search_tools import SearchRunbooks, search_runbooks
 from tests.designs.loading import accepted_calls, listing, recorded
 
 FIELD = re.compile(r"^\s*(\w+)[:?]", re.MULTILINE)

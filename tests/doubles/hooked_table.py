@@ -1,7 +1,8 @@
-"""A table with a hook before one of its writes."""
+"""Tables with a hook before a write, with counted reads, and clients that are called one at a time."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -46,3 +47,32 @@ class HookedTable:
         self._left -= 1
         if self._left == -1:
             self._hook()
+
+
+class CountedReads:
+    """A table, and how often it is read."""
+
+    def __init__(self, table: Any) -> None:
+        self._table = table
+        self.reads = 0
+
+    def __getattr__(self, name: str) -> Any:
+        self.reads += name in ("get", "get_many", "query")
+        return getattr(self._table, name)
+
+
+class OneCallAtATime:
+    """A client whose calls exclude one another: the service's calls are atomic, those of its double aren't."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self._lock = threading.Lock()
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._client, name)
+
+        def call(**arguments: Any) -> Any:
+            with self._lock:
+                return method(**arguments)
+
+        return call

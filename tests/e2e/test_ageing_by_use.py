@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import pytest
@@ -25,8 +27,10 @@ TEXT = "---\nlast_updated: 2015-03-01\n---\n# Pool exhausted\n\nThe pool of db-7
 
 
 @pytest.fixture
-def system(either: SystemUnderTest) -> SystemUnderTest:
+def system(either: SystemUnderTest, monkeypatch: pytest.MonkeyPatch) -> SystemUnderTest:
     services = either.services
+    now = partial(datetime.fromtimestamp, tz=UTC)
+    monkeypatch.setattr("moto.s3.models.utcnow", lambda: now(either.time.clock()).replace(tzinfo=None))
     services.lifecycle.pruning().run()
     table, knowledge = services.tables.table(USES), services.installation.knowledge
     services.corpus.uses = UseLog(table, lambda: services.corpus.catalog, knowledge, services.clock)  # at once on both

@@ -12,7 +12,7 @@ from opx.domain.results import Answer
 from opx.domain.scopes import Identity
 from opx.operations.context import Caller, Context
 from opx.operations.procedures import FindProcedure, ProcedureAnswer, find_procedure
-from opx.operations.research import SearchRunbooks, search_runbooks
+from opx.operations.search_tools import SearchRunbooks, search_runbooks
 from opx.operations.system import System
 from opx.retrieval.identifiers import NOT_ABOUT
 from opx.settings import Settings

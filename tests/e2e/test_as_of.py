@@ -16,9 +16,10 @@ from opx.domain.results import Answer
 from opx.domain.scopes import Identity
 from opx.ingestion.corpus.calendar import Calendar, CalendarEntry
 from opx.ingestion.corpus.catalog import document_item
-from opx.lifecycle.past.as_of import IN_FUTURE, NOT_ALL, UNDATED, UNREADABLE, AsOf, Bounds
-from opx.lifecycle.past.engine import CAME_LATER
 from opx.ports.tables import DOCUMENTS
+from opx_assurance.capability import assurance
+from opx_assurance.past.as_of import IN_FUTURE, NOT_ALL, UNDATED, UNREADABLE, AsOf, Bounds
+from opx_assurance.past.engine import CAME_LATER
 from tests.e2e.systems import SystemUnderTest, a_system, chunk_key
 
 FOLDER = "documents/runbooks/procedures/"
@@ -213,7 +214,7 @@ class TestVersions:
 class TestBounds:
     def with_bounds(self, system: SystemUnderTest, **bounds: float) -> None:
         services = system.services
-        services.lifecycle.as_of = AsOf(
+        services.part(assurance).as_of = AsOf(
             catalog=services.corpus.catalog,
             calendar=services.corpus.calendar,
             store=services.store,
@@ -257,7 +258,7 @@ class TestBounds:
         worked(embedded)
         fast = {"mode": "fast"}  # 30 hits of each leg
         assert len(found(embedded, "disk full", at, **fast)) == 1
-        monkeypatch.setattr("opx.lifecycle.past.engine.MAX_DEPTH", 30)
+        monkeypatch.setattr("opx_assurance.past.engine.MAX_DEPTH", 30)
         answer = ask(embedded, "disk full", at, **fast)
         assert (len(answer.results), CAME_LATER in answer.notes) == (0, True)
 

@@ -12,12 +12,14 @@ from opx.domain.documents import DocumentKey
 from opx.domain.queries import QueryConfig
 from opx.domain.record import replace
 from opx.domain.scopes import Identity, Scope, scope_of_key
-from opx.lifecycle.archive.exporting import ARCHIVED
 from opx.lifecycle.retention.holds import Hold, Holds
 from opx.operations.system import System
 from opx.ports.tables import ALL_TABLES, KEYS, LIFECYCLE, SOURCES, USES
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_assurance.archive.exporting import ARCHIVED
+from opx_assurance.capability import assurance
+from opx_telemetry.capability import baselines
 from tests.aws.tables import create_table
 from tests.e2e.systems import SystemUnderTest, a_system
 from tests.support.captures import capture_failure_solution
@@ -52,7 +54,7 @@ def fill(services: System) -> None:
 def keep_beside(services: System) -> None:
     services.graph.aliases.register(Scope("acme"), "service:payments", "service:pay", by="ann")
     services.tables.table(USES).put({"scopeKey": Scope("acme").key, "documentKey": "heron", "day": "2026-03-31"})
-    services.telemetry.baselines.add([{"node": "web-1", "metric": "cpu", "value": 1.5}], scope=Scope("acme"))
+    services.part(baselines).add([{"node": "web-1", "metric": "cpu", "value": 1.5}], scope=Scope("acme"))
     identity = Identity("acme", "shop", "bob")
     fact = ("shop", "fixer", "deploy", "The gannet lags", "", ["Restart the gannet"], "kafka")
     capture_failure_solution(services.learning.capture(identity), *fact, success_verified=True)
@@ -102,7 +104,7 @@ def answers_of(services: System) -> dict[tuple[str, str, str], list[tuple[str, s
 
 def roots_of(services: System) -> dict[str, str]:
     """Roots of the sealed parts, but for the audit log, which is exported on request only."""
-    parts = services.lifecycle.sealing().seal().parts
+    parts = services.part(assurance).sealing().seal().parts
     return {one.part: one.root for one in parts if not one.part.startswith("audit")}
 
 
@@ -111,9 +113,9 @@ def texts(results: list[tuple[str, str, float]]) -> list[tuple[str, str]]:
 
 
 def moved(source: SystemUnderTest, target: SystemUnderTest, path: Path) -> None:
-    exported = source.services.lifecycle.exporter().write(path)
+    exported = source.services.part(assurance).exporter().write(path)
     assert exported.notes == []
-    report = target.services.lifecycle.importer().run(path)
+    report = target.services.part(assurance).importer().run(path)
     target.work()
     assert report.failed == 0
     assert target.reasons() == {}
@@ -142,7 +144,7 @@ def test_everything_goes_from_a_laptop_to_aws_and_back(tmp_path: Path, aws: boto
                 query: texts(results) for query, results in expected[2].items()
             }
             assert target is cloud or answers == expected[2]  # engines judge a little differently
-            assert target.services.lifecycle.reconciler(thorough=True).run().differences == []
+            assert target.services.part(assurance).reconciler(thorough=True).run().differences == []
         assert roots_of(cloud.services) == roots_of(other.services) == roots_of(laptop.services)
 
 
@@ -160,9 +162,9 @@ def test_restored_tables_and_bucket_are_exported_by_their_names(tmp_path: Path, 
         restored = Settings(backend="aws", corpus_bucket="restored", table_prefix="restored-")
         restore(aws, restored)
         with bootstrap(restored, clock=cloud.time.clock, embedder=WordsEmbedder(), aws=aws.client) as services:
-            assert services.lifecycle.exporter().write(tmp_path / "all.opx").notes == []
+            assert services.part(assurance).exporter().write(tmp_path / "all.opx").notes == []
         new.time.sleep(20_000.0)
-        assert new.services.lifecycle.importer().run(tmp_path / "all.opx").failed == 0
+        assert new.services.part(assurance).importer().run(tmp_path / "all.opx").failed == 0
         new.work()
         assert documents_of(new.services) == expected[0]
         assert rows_of(new.services) == expected[1]

@@ -9,7 +9,7 @@ import pytest
 from opx.domain.queries import SearchMode
 from opx.domain.scopes import Identity
 from opx.operations.context import Caller, Context
-from opx.operations.research import SearchDocs, search_docs
+from opx.operations.search_tools import SearchDocs, search_docs
 from opx.operations.system import System
 from opx.settings import Settings
 from opx.system import bootstrap

@@ -21,6 +21,8 @@ from opx.ingestion.events import Result
 from opx.operations.system import System
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_assurance.capability import assurance
+from opx_telemetry.capability import baselines
 from tests.support.fakes import WordsEmbedder
 
 EARLIER = Path(__file__).parent / "earlier" / "home-and-archive.tar.gz"
@@ -55,7 +57,7 @@ def system(earlier: Path, request: pytest.FixtureRequest) -> Iterator[System]:
         if request.param == "home":
             reindexed(system)
         else:
-            assert system.lifecycle.importer().run(earlier / "archive.zip").notes == []
+            assert system.part(assurance).importer().run(earlier / "archive.zip").notes == []
             list(system.manager.work())
         yield system
 
@@ -96,7 +98,7 @@ def test_records_are_there(system: System) -> None:
     assert [hold.reason for hold in system.lifecycle.holds.in_force()] == ["case 1"]
     assert system.corpus.projects.group_of("acme", "shop") == "shops"
     reader = system.corpus.projects.reader(Identity())
-    assert system.telemetry.baselines.get(reader, "web-01", "cpu", "7d").count == 20
+    assert system.part(baselines).get(reader, "web-01", "cpu", "7d").count == 20
     assert [gap.gap_id for gap in system.records.gaps.gaps("global")]
 
 

@@ -21,8 +21,7 @@ from opx.ingestion.indexing.query_vectors import CachedQueries
 from opx.ports.tables import EMBEDDINGS
 from opx.runtime.speed_limit import Quota, SpeedLimit
 from opx_aws.bedrock_embedder import BedrockEmbedder
-from tests.doubles.model_quota import DIMENSION, QuotaDouble
-from tests.doubles.virtual_time import VirtualTime
+from tests.doubles.model_quota import DIMENSION, QuotaDouble, VirtualTime
 from tests.support.quota_simulation import CHUNKS, TITAN, Load, limited, simulate
 
 DOCUMENTS = 24

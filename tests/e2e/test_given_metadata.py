@@ -14,6 +14,7 @@ from opx.errors import StoreUnavailableError
 from opx.ingestion.events import SIDECAR_SUFFIX, Result
 from opx.lifecycle.versions.differences import Restorer
 from opx.retrieval.stages import NO_METADATA
+from opx_assurance.capability import assurance
 from tests.e2e.systems import SystemUnderTest
 from tests.support.archive_support import services_at
 from tests.support.cli_support import Opx
@@ -124,9 +125,9 @@ class TestCopies:
         with services_at(tmp_path / "from") as services:
             manager = services.ingestion.manager_of(Scope("acme"))
             found = manager.ingest_document("internal", "runbooks/procedures", TEXT, {**GIVEN, "source": "web"})
-            services.lifecycle.exporter().write(tmp_path / "all.opx")
+            services.part(assurance).exporter().write(tmp_path / "all.opx")
         with services_at(tmp_path / "to") as services:
-            services.lifecycle.importer().run(tmp_path / "all.opx")
+            services.part(assurance).importer().run(tmp_path / "all.opx")
             list(services.manager.work())
             (document,) = services.corpus.catalog.find(found)
             assert document.attributes == GIVEN

@@ -16,7 +16,7 @@ from opx.ports.tables import GRAPH, TableSpec
 from opx_testing.fake_time import FakeTime
 from tests.e2e.systems import SystemUnderTest, created
 from tests.e2e.test_pipeline_crashes import Mortal, Steps, a_mortal_system
-from tests.support.graph_things import settled
+from tests.support.graph_support import settled
 from tests.support.lessons import Ungrouped
 
 OLD = "# Web\n\nservice:web|DEPENDS_ON|service:db\n\nservice:web->CALLS->service:cache\n"

@@ -13,6 +13,7 @@ import pytest
 
 from opx.domain.scopes import Identity
 from opx.operations.system import System
+from opx_telemetry.capability import baselines
 from tests.support.agent_calls import a_system
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "incident-investigator.md"
@@ -44,7 +45,7 @@ def page() -> Iterator[ModuleType]:
 @pytest.fixture(scope="module")
 def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     with a_system(tmp_path_factory.mktemp("home"), CORPUS) as system:
-        system.telemetry.baselines.add([{"node": "web-01", "metric": "disk", "value": value} for value in STEADY])
+        system.part(baselines).add([{"node": "web-01", "metric": "disk", "value": value} for value in STEADY])
         yield system
 
 

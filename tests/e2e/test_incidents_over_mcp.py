@@ -14,12 +14,12 @@ import pytest
 from mcp.client.client import Client
 
 from opx.domain.scopes import Identity
-from opx.edges.mcp import make_server, tools_for
 from opx.ingestion.events import EventOutcome
 from opx.ingestion.files import plan_files
 from opx.operations.context import Caller, Context
-from opx.operations.research import SearchRunbooks, search_runbooks
+from opx.operations.search_tools import SearchRunbooks, search_runbooks
 from opx.operations.system import System
+from opx_serve.mcp import make_server, tools_for
 from tests.quality.expected import services_with
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")

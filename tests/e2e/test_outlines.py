@@ -11,8 +11,9 @@ from opx.domain.scopes import Identity, Reader, Scope
 from opx.errors import DocumentNotFoundError
 from opx.ingestion import prepared
 from opx.ingestion.corpus.chunk_files import OUTLINE_SUFFIX
-from opx.lifecycle.report import Fate
 from opx.operations.system import System
+from opx_assurance.archive.report import Fate
+from opx_assurance.capability import assurance
 from tests.e2e.systems import SystemUnderTest, created, key_of, outline_key
 from tests.support.archive_support import services_at
 
@@ -53,9 +54,9 @@ class TestArchives:
     def test_outlines_are_exported_and_put_back(self, embedded: SystemUnderTest, tmp_path: Path) -> None:
         ingest(embedded, OWN, "Check the lag.")
         ingest(embedded, OWN, "Look at the lag.")
-        embedded.services.lifecycle.exporter().write(tmp_path / "x")
+        embedded.services.part(assurance).exporter().write(tmp_path / "x")
         with services_at(tmp_path / "to") as other:
-            assert other.lifecycle.importer().run(tmp_path / "x").documents == {Fate.RESTORED: 1}
+            assert other.part(assurance).importer().run(tmp_path / "x").documents == {Fate.RESTORED: 1}
             assert outlines(other) == outlines(embedded.services)
             for version in other.corpus.catalog.versions(key_of(OWN)):
                 found = other.questions.documents.outline_of(version)
@@ -69,9 +70,9 @@ class TestArchives:
         old = next(version for version in embedded.versions(OWN) if version.document_id == first)
         kept = embedded.services.questions.documents.outline_of(old)
         forget_outlines(embedded.services)
-        embedded.services.lifecycle.exporter().write(tmp_path / "x")
+        embedded.services.part(assurance).exporter().write(tmp_path / "x")
         with services_at(tmp_path / "to") as other:
-            report = other.lifecycle.importer().run(tmp_path / "x")
+            report = other.part(assurance).importer().run(tmp_path / "x")
             assert (report.notes, outlines(other, f"clients/acme/chunks/{first}")) == ([], [])
             put_back = next(one for one in other.corpus.catalog.versions(key_of(OWN)) if one.document_id == first)
             assert other.questions.documents.outline_of(put_back) == kept
@@ -94,7 +95,7 @@ class TestVersions:
         documents = embedded.services.questions.documents
         before = documents.outline_of(embedded.document(RUNBOOK))
         forget_outlines(embedded.services)
-        assert embedded.services.lifecycle.reconciler().run().differences == []
+        assert embedded.services.part(assurance).reconciler().run().differences == []
         assert documents.outline_of(embedded.document(RUNBOOK)) == before
 
 

@@ -22,6 +22,7 @@ from opx.ports import SearchRequest
 from opx.retrieval.query_language import parse_query
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_assurance.capability import assurance
 from opx_aws.object_store import S3ObjectStore
 from opx_aws.opensearch import OpenSearchIndex, ensure_index, opensearch_client
 from opx_aws.opensearch_bulk import BulkLimits
@@ -29,7 +30,7 @@ from opx_aws.opensearch_schema import CLASSIC_ENGINE
 from opx_testing.fake_time import FakeTime
 from tests.doubles.opensearch import OpenSearchDouble
 from tests.e2e.systems import EVERYTHING, SystemUnderTest, an_account, chunk_key, created, key_of, outline_key
-from tests.support.catalog_support import tagged
+from tests.support.archive_support import tagged
 from tests.support.fakes import WordsEmbedder
 from tests.support.lessons import Ungrouped
 from tests.support.sampling import sampled
@@ -260,7 +261,7 @@ def found_as_of(system: SystemUnderTest, key: str, at: str) -> set[str]:
     """The document ids that a key had then, by a search."""
     services = system.services
     query = parse_query("disk", QueryConfig(as_of=at), services.installation.knowledge)
-    engine = services.lifecycle.as_of.engine(query, EVERYTHING, services.index)
+    engine = services.part(assurance).as_of.engine(query, EVERYTHING, services.index)
     chunks = engine.search(SearchRequest(EVERYTHING, text="disk", depth=1000)).chunks.values()
     return {one.chunk.document_id for one in chunks if one.key_id == key_of(key).id}
 

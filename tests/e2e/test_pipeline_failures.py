@@ -13,7 +13,7 @@ from opx.errors import EmbeddingError, IndexUnavailableError, StoreUnavailableEr
 from opx.ingestion.events import Result
 from opx.ports import DocumentChange, Vectors
 from tests.e2e.systems import SystemUnderTest, a_system, created
-from tests.support.catalog_support import tagged
+from tests.support.archive_support import tagged
 from tests.support.fakes import WordsEmbedder
 
 DISK = "documents/runbooks/disk.md"

@@ -8,7 +8,7 @@ import pytest
 
 from opx.ingestion.events import Result
 from tests.e2e.systems import SystemUnderTest, chunk_key, created, key_of
-from tests.support.catalog_support import tagged
+from tests.support.archive_support import tagged
 
 DISK = "documents/runbooks/disk.md"
 CPU = "documents/runbooks/cpu.md"

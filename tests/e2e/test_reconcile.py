@@ -13,9 +13,10 @@ from opx.domain.record import replace
 from opx.domain.scopes import Scope
 from opx.graph import manifest
 from opx.ingestion.corpus.chunk_files import chunk_file, outline_file
-from opx.lifecycle.consistency.differences import Problem, ReconcileReport
 from opx.ports import DocumentChange
 from opx.ports.tables import CALENDAR, DOCUMENTS, GRAPH, KEYS
+from opx_assurance.capability import assurance
+from opx_assurance.consistency.differences import Problem, ReconcileReport
 from opx_testing.entries import a_change, an_entry
 from tests.e2e.systems import SystemUnderTest, a_sequencer, key_of
 
@@ -30,7 +31,7 @@ def put(system: SystemUnderTest, key: str, text: str = "") -> None:
 def reconciled(system: SystemUnderTest, **options: Any) -> ReconcileReport:
     """After whatever is young has become old, also by the clock of the double of S3."""
     system.time.sleep(max(3600.0, time.time() + 3600.0 - system.time.clock()))
-    return system.services.lifecycle.reconciler().run(**options)
+    return system.services.part(assurance).reconciler().run(**options)
 
 
 def found(report: ReconcileReport) -> set[tuple[str, str]]:
@@ -173,7 +174,7 @@ def test_every_difference_is_found_and_repaired(either: SystemUnderTest) -> None
         if one.problem in (Problem.CHUNK_FILE_UNKNOWN, Problem.OUTLINE_UNKNOWN)
     }
     assert found(report) == expected | extra
-    repaired = either.services.lifecycle.reconciler().run(repair=True)
+    repaired = either.services.part(assurance).reconciler().run(repair=True)
     either.work()
     assert repaired.held_back == 0
     assert found(reconciled(either)) == set()
@@ -189,7 +190,7 @@ def test_every_difference_is_found_and_repaired(either: SystemUnderTest) -> None
 def test_nothing_is_removed_where_a_store_seems_to_be_lost(
     embedded: SystemUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("opx.lifecycle.consistency.reconcile.AT_LEAST", 2)
+    monkeypatch.setattr("opx_assurance.consistency.reconcile.AT_LEAST", 2)
     keys = [f"{RUNBOOKS}{number}.md" for number in range(5)]
     for key in keys:
         put(embedded, key)
@@ -263,7 +264,7 @@ def test_thorough_comparison_finds_entries_of_other_chunks(embedded: SystemUnder
     entry = replace(other, indexed=indexed, vectors=[embedded.services.indexing.embedder.embed_query("x")])
     embedded.services.index.apply([DocumentChange(document.key.id, document.document_id, [entry])])
     assert found(reconciled(embedded)) == set()
-    thorough = embedded.services.lifecycle.reconciler(thorough=True)
+    thorough = embedded.services.part(assurance).reconciler(thorough=True)
     assert found(thorough.run()) == {("index_differs", key)}
     thorough.run(repair=True)
     embedded.work()

@@ -9,14 +9,15 @@ from pathlib import Path
 import pytest
 
 from opx.ingestion.events import ObjectEvent
-from opx.lifecycle.consistency.comparing import StoreSegment
-from opx.lifecycle.consistency.noted import NOTED_SECONDS, NotedSegments
-from opx.lifecycle.consistency.processes import compared_in_processes
-from opx.lifecycle.consistency.store_checks import CheckedDocuments
 from opx.ports import ObjectStore
 from opx.settings import Settings
 from opx.system import bootstrap
-from tests.support.segments_support import objects, unknown_objects
+from opx_assurance.capability import assurance, opened
+from opx_assurance.consistency.comparing import StoreSegment
+from opx_assurance.consistency.noted import NOTED_SECONDS, NotedSegments
+from opx_assurance.consistency.processes import compared_in_processes
+from opx_assurance.consistency.store_checks import CheckedDocuments
+from tests.support.archive_support import objects, unknown_objects
 
 
 @pytest.fixture
@@ -36,7 +37,7 @@ class Clock:
 
 
 def test_interrupted_comparison_goes_on_with_the_segments_that_lack_findings(home: Settings) -> None:
-    compare = partial(compared_in_processes, partial(bootstrap, home), processes=1, thorough=False)
+    compare = partial(compared_in_processes, partial(opened, bootstrap, home), processes=1, thorough=False)
     with bootstrap(home) as system:
         store, clock = system.storage.objects, Clock()
         cut = objects("documents/runbooks/03.md", "documents/runbooks/08")
@@ -71,14 +72,16 @@ def test_comparison_that_was_interrupted_long_ago_begins_anew(home: Settings) ->
 
 
 def test_reconcile_notes_segments_until_its_end(home: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("opx.lifecycle.consistency.processes.DOCUMENTS_A_SEGMENT", 2)
-    monkeypatch.setattr("opx.lifecycle.capability.cores", lambda: 2)
+    monkeypatch.setattr("opx_assurance.consistency.processes.DOCUMENTS_A_SEGMENT", 2)
+    monkeypatch.setattr("opx_assurance.capability.cores", lambda: 2)
     with bootstrap(home) as system:
         for number in range(12):
             event = ObjectEvent(f"documents/runbooks/{number:02}.md", deleted=False, sequencer="")
             system.ingestion.pipeline.apply([event])
         store, noted = system.storage.objects, []
-        reconciler = system.lifecycle.reconciler(progress=lambda _kind, _count: noted.append(len(noted_in(store))))
+        reconciler = system.part(assurance).reconciler(
+            progress=lambda _kind, _count: noted.append(len(noted_in(store)))
+        )
         report = reconciler.run()
         assert (report.objects, report.documents, report.total) == (12, 12, 0)
         assert max(noted) > 2

@@ -16,18 +16,19 @@ import pytest
 from opx.domain.scopes import Scope
 from opx.errors import StoreUnavailableError
 from opx.ingestion.corpus.chunk_files import chunk_file
-from opx.lifecycle.consistency.comparing import WHOLE, Comparison, SegmentKind, StoreSegment
-from opx.lifecycle.consistency.differences import Problem
-from opx.lifecycle.consistency.processes import compared_in_processes
-from opx.lifecycle.consistency.store_checks import CheckedDocuments
 from opx.operations.system import System
 from opx.ports import DocumentChange
 from opx.ports.tables import KEYS
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_assurance.capability import assurance, opened
+from opx_assurance.consistency.comparing import WHOLE, Comparison, SegmentKind, StoreSegment
+from opx_assurance.consistency.differences import Problem
+from opx_assurance.consistency.processes import compared_in_processes
+from opx_assurance.consistency.store_checks import CheckedDocuments
 from opx_testing.entries import a_change, an_entry
 from tests.e2e.systems import SystemUnderTest, key_of
-from tests.support.segments_support import objects, unknown_objects
+from tests.support.archive_support import objects, unknown_objects
 
 DOCUMENTS = 40
 PREFIXES = (
@@ -87,7 +88,7 @@ def many(comparison: Comparison) -> list[StoreSegment]:
 
 
 def test_segments_have_all_differences_of_the_whole(broken: SystemUnderTest) -> None:
-    comparison = broken.services.lifecycle.comparison()
+    comparison = broken.services.part(assurance).comparison()
     whole = compared(comparison, WHOLE)
     kinds = {one.problem for one in whole.found}
     assert kinds >= {Problem.OBJECT_MISSING, Problem.CHANGED, Problem.NOT_TAKEN_IN, Problem.INDEX_DIFFERS}
@@ -98,21 +99,21 @@ def test_segments_have_all_differences_of_the_whole(broken: SystemUnderTest) -> 
 
 
 def test_segment_may_be_compared_again(broken: SystemUnderTest) -> None:
-    comparison = broken.services.lifecycle.comparison()
+    comparison = broken.services.part(assurance).comparison()
     for segment in many(comparison):
         again = StoreSegment.from_json(segment.to_json())
         assert shown(compared(comparison, [again])) == shown(compared(comparison, [segment]))
 
 
 def test_each_segment_has_its_share(broken: SystemUnderTest) -> None:
-    comparison = broken.services.lifecycle.comparison()
+    comparison = broken.services.part(assurance).comparison()
     for segment in many(comparison):
         counts = compared(comparison, [segment]).compared
         assert counts["objects"] + counts["chunk_files"] + counts["documents"] < DOCUMENTS
 
 
 def test_small_catalog_is_compared_as_a_whole(broken: SystemUnderTest) -> None:
-    comparison = broken.services.lifecycle.comparison()
+    comparison = broken.services.part(assurance).comparison()
     assert comparison.cut(DOCUMENTS, 100)[0] == comparison.cut(1, 1)[0] == list(WHOLE)
 
 
@@ -120,7 +121,7 @@ def test_catalog_that_is_lost_leaves_the_whole_corpus(broken: SystemUnderTest) -
     tables = broken.services.tables
     for item in list(tables.every_item(KEYS)):
         tables.table(KEYS).delete({"documentKey": item["documentKey"]})
-    comparison = broken.services.lifecycle.comparison()
+    comparison = broken.services.part(assurance).comparison()
     assert comparison.cut(1, 7)[0] == list(WHOLE)
     assert {one.problem for one in compared(comparison, WHOLE).found} >= {Problem.NOT_TAKEN_IN}
 
@@ -129,13 +130,13 @@ def test_catalog_that_is_lost_leaves_the_whole_corpus(broken: SystemUnderTest) -
 def test_changed_sidecar_is_found_wherever_the_listing_is_cut(
     embedded: SystemUnderTest, monkeypatch: pytest.MonkeyPatch, listed: int
 ) -> None:
-    monkeypatch.setattr("opx.lifecycle.consistency.comparing._LISTED", listed)
+    monkeypatch.setattr("opx_assurance.consistency.comparing._LISTED", listed)
     runbooks = [f"documents/runbooks/{name}.md" for name in ("a", "b", "b.md.a", "c")]
     for key in runbooks:
         embedded.put(key, f"# {key}\n\nText.\n")
     embedded.work()
     embedded.put_silently(f"{runbooks[1]}.metadata.json", '{"tags": ["silent"]}')
-    found = compared(embedded.services.lifecycle.comparison(), WHOLE)
+    found = compared(embedded.services.part(assurance).comparison(), WHOLE)
     assert [(one.problem, one.object_key) for one in found.found] == [(Problem.CHANGED, runbooks[1])]
 
 
@@ -150,10 +151,10 @@ def home(tmp_path: Path) -> Settings:
 def test_processes_find_what_one_finds(home: Settings) -> None:
     segments = objects("documents/runbooks/03.md", "documents/runbooks/08")
     found = CheckedDocuments()
-    for _, checked in compared_in_processes(partial(bootstrap, home), segments, processes=2, thorough=False):
+    for _, checked in compared_in_processes(partial(opened, bootstrap, home), segments, processes=2, thorough=False):
         found.add(checked)
     with bootstrap(home) as system:
-        assert shown(found) == shown(compared(system.lifecycle.comparison(), WHOLE[:1]))
+        assert shown(found) == shown(compared(system.part(assurance).comparison(), WHOLE[:1]))
     assert len(found.found) == found.compared["objects"] == 12
 
 
@@ -164,4 +165,4 @@ def ending(settings: Settings) -> System:
 
 def test_process_that_is_killed_is_an_error(home: Settings) -> None:
     with pytest.raises(StoreUnavailableError, match="run it again"):
-        list(compared_in_processes(partial(ending, home), objects(), processes=1, thorough=False))
+        list(compared_in_processes(partial(opened, ending, home), objects(), processes=1, thorough=False))

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from opx.domain.queries import QueryConfig, SearchMode
-from opx.domain.research import Stopped
 from opx.operations.system import System
+from opx_web.reports import Stopped
+from opx_web.research.researcher import Researchers
 from tests.support.agent_calls import a_system
 
 DISKS = {
@@ -35,14 +36,14 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
 def test_both_parts_are_found_where_one_search_is_not_sure_of_both(services: System) -> None:
     both = {"Disk full on the database host", "Renew a certificate"}
     assert not both <= {result.title for result in services.questions.search().query(TOPIC, SURE)}
-    report = services.questions.research().research_topic(TOPIC, config=SURE)
+    report = services.part(Researchers).of().research_topic(TOPIC, config=SURE)
     assert both <= {finding.title for finding in report.findings}
     assert (report.stopped_because, report.gaps, report.partial) == (Stopped.ENOUGH, (), False)
 
 
 def test_the_same_corpus_gives_the_same_report(services: System) -> None:
     def seen() -> object:
-        report = services.questions.research().research_topic(TOPIC + " and quantum llamas", 4)
+        report = services.part(Researchers).of().research_topic(TOPIC + " and quantum llamas", 4)
         steps = [(step.text, step.why, step.results, step.new, step.best_confidence) for step in report.trace]
         return report.findings, steps, report.gaps, report.nearest
 

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from opx.domain.scopes import Scope
-from opx.lifecycle.consistency.differences import ReconcileReport
 from opx.operations.system import System
 from opx.ports import Item, ObjectInfo, SearchFilter, SearchRequest
 from opx.ports.tables import ALL_TABLES, ANNOUNCEMENTS, AUDIT, LIFECYCLE
 from opx.settings import Settings
+from opx_assurance.capability import assurance
+from opx_assurance.consistency.differences import ReconcileReport
 from tests.faults.disks import NOW, Disk
 from tests.faults.mortal import starter
 
@@ -271,7 +272,7 @@ def _documents(system: System) -> list[Any]:
 
 def differences(home: Path, clock: float = NOW) -> ReconcileReport:
     with opened(home, clock) as system:
-        return system.lifecycle.reconciler().run()
+        return system.part(assurance).reconciler().run()
 
 
 def compared(wanted: Any, found: Any, name: str = "") -> Counter[str]:

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from opx.lifecycle.consistency.differences import Problem
+from opx_assurance.capability import assurance
+from opx_assurance.consistency.differences import Problem
 from tests.faults.disks import NOW, Disk, Ended
 from tests.faults.homes import ACME, Template, opened
 from tests.support.attacks import kills
@@ -60,7 +61,7 @@ def killed(disk: Disk, template: Template, tmp_path: Path) -> Killed:
 
 def found(home: Path) -> list[str]:
     with opened(home) as system:
-        report = system.lifecycle.reconciler(thorough=True).run()
+        report = system.part(assurance).reconciler(thorough=True).run()
     return [f"{one.problem} {one.object_key}" for one in report.differences]
 
 

@@ -17,9 +17,9 @@ from infra.configuration import ContextError, Deployment
 from infra.console_choices import groups_claim
 from infra.constructs.console_pages import ADDRESSES
 from opx.domain.policy import GROUPS
-from opx.edges.serving.console import HEADERS
 from opx.operations import load
 from opx.settings import Settings
+from opx_serve.console import HEADERS
 from tests.infra.templates import Assembly, Resource, lint_findings, synthesise
 from tests.infra.test_application import compact
 from tests.infra.test_functions import environment

@@ -41,10 +41,13 @@ def test_the_library_has_its_modules_and_the_knowledge_file(tmp_path: Path) -> N
     assert (package / "data" / "knowledge.yaml").read_bytes() == layer_contents.KNOWLEDGE_FILE.read_bytes()
 
 
+INGESTING = ["assurance", "aws", "bulk", "code", "connectors", "documents", "streams", "telemetry", "web"]
+
+
 def test_a_layer_has_its_distributions_and_what_names_their_plugins(tmp_path: Path) -> None:
     for dependencies, expected in (
-        ("api", {"opx", "opx_aws"}),
-        ("ingest", {"opx", "opx_aws", "opx_code", "opx_connectors", "opx_documents"}),
+        ("api", {"opx", "opx_aws", "opx_telemetry", "opx_web"}),
+        ("ingest", {"opx", *(f"opx_{name}" for name in INGESTING)}),
     ):
         copy_library(tmp_path / dependencies, dependencies)
         python = tmp_path / dependencies / "python"
@@ -55,7 +58,7 @@ def test_a_layer_has_its_distributions_and_what_names_their_plugins(tmp_path: Pa
         program += "print(len(found(group='opx.formats')), len(found(group='opx.connectors')))"
         command = [sys.executable, "-I", "-S", "-c", program]
         ran = subprocess.run(command, capture_output=True, text=True, check=True)
-        assert ran.stdout.split() == (["0", "2"] if dependencies == "api" else ["12", "27"])
+        assert ran.stdout.split() == (["0", "4"] if dependencies == "api" else ["12", "27"])
 
 
 def test_the_library_has_no_compiled_files(tmp_path: Path) -> None:

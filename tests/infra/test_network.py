@@ -23,7 +23,7 @@ from opx.domain.knowledge import Tier
 from opx.domain.sources import SourceDefinition, WebhookDefinition
 from opx.ports.telemetry import MetricQuery
 from opx.settings import Settings
-from opx.telemetry.baselines.definitions import MetricDefinition
+from opx_telemetry.baselines.definitions import MetricDefinition
 from tests.infra.templates import Assembly, has_our_code, lint_findings, listed
 from tests.infra.test_functions import environment
 from tests.infra.test_operational_queries import configure

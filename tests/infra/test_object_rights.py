@@ -14,7 +14,6 @@ from typing import Any
 import boto3
 import pytest
 
-from opx.connectors.webhooks.receiving import answer
 from opx.domain.documents import DocumentKey, DocumentState
 from opx.lifecycle.versions.differences import Restorer
 from opx.operations.system import System
@@ -22,6 +21,8 @@ from opx.ports.tables import DELIVERIES, PROJECTS
 from opx.settings import Settings
 from opx.system import bootstrap
 from opx_aws.object_store import PART_BYTES
+from opx_streams import capability
+from opx_streams.webhooks.receiving import answer
 from tests.aws.tables import create_table
 from tests.infra.templates import Assembly, listed
 from tests.infra.test_ingestion import BUCKET
@@ -127,7 +128,7 @@ def put_and_delete(services: System) -> None:
 
 def deliver(services: System) -> None:
     """A document, its update, one with metadata beside it, and its end."""
-    receiver = services.connectors.webhook_receiver()
+    receiver = services.part(capability.WebhookIngestion).receiver
     many = [{"name": f"label {number} " + "ü" * 52} for number in range(20)]
     answers = [
         answer(lambda: receiver, github(an_issue(action, f"2026-01-02T1{hour}:00:00Z", labels=labels)))

@@ -31,12 +31,12 @@ from opx.graph.daily import RELINK
 from opx.ingestion.corpus.announcements import ANNOUNCE_AGAIN
 from opx.records.daily import AUTHORS, CHECK
 from opx.records.gaps.listing import NOBODY
-from opx.retrieval.canary import CANARY
-from opx.retrieval.waking import WAKE
+from opx.retrieval.waking import CANARY, WAKE
 from opx.runtime.deadlines import deadline
 from opx.runtime.knowledge_file import load_knowledge
 from opx.runtime.metrics import NAMESPACE, Metric
 from opx_aws.queue import SqsQueue
+from opx_streams import capability
 from tests.aws.cloud import BUCKET, Cloud, a_cloud
 from tests.aws.rebuilt_indexes import Runtime
 from tests.aws.test_pull_handler import Guides
@@ -45,9 +45,9 @@ from tests.infra.templates import Assembly, Resource, has_our_code, listed
 from tests.support.agent_calls import ask
 from tests.support.api_requests import call
 from tests.support.cli_support import ROOT
-from tests.support.emf import Named, measured
 from tests.support.fakes import FakeContext, function_logs
 from tests.support.stream_support import a_stream, an_incident, from_kinesis
+from tests.support.telemetry_support import Named, measured
 
 STACK = "observability"
 REQUIRED = (
@@ -145,7 +145,7 @@ def _pull(cloud: Cloud) -> None:
 
 def _stream(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
     """Records that become documents, that a filter leaves out, and that come again as the bucket is away."""
-    cloud.services.connectors.streams.put(a_stream(filter={"severity": ["critical"]}))
+    cloud.services.part(capability.StreamIngestion).repository.put(a_stream(filter={"severity": ["critical"]}))
     handler = make_stream_handler(lambda: cloud.services)
     records = [an_incident(1, severity="critical"), an_incident(2, severity="minor")]
     handler(from_kinesis(records), FakeContext())

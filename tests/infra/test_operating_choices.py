@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from infra.configuration import ContextError, Deployment
-from opx.retrieval.canary import CANARY
+from opx.retrieval.waking import CANARY
 from tests.infra.templates import Assembly, has_our_code, lint_findings
 
 

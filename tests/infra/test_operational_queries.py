@@ -21,7 +21,7 @@ from opx.operations import load
 from opx.operations.grants import ForAll, ToolGrants
 from opx.operations.registry import KNOWLEDGE, OPERATIONS
 from opx.settings import Settings, env_name
-from opx.telemetry.rules import MetricFamily, TelemetryRules
+from opx_telemetry.rules import MetricFamily, TelemetryRules
 from tests.infra.templates import Assembly, Resource, synthesised
 from tests.infra.test_ingestion import pairs
 

@@ -17,7 +17,7 @@ from infra.operations import OperationsStack
 from opx.ports.tables import BASELINES
 from opx.ports.telemetry import MetricQuery
 from opx.settings import Settings, env_name
-from opx.telemetry.baselines.definitions import MetricDefinition
+from opx_telemetry.baselines.definitions import MetricDefinition
 from tests.infra.templates import Assembly, Resource, lint_findings, listed
 from tests.infra.test_ingestion import pairs, queue_arn, table_arns
 

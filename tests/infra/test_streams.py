@@ -10,9 +10,9 @@ import pytest
 from infra.configuration import ContextError, Deployment
 from infra.constructs.layer_contents import ROOT
 from infra.streams import streams_to_read
-from opx.connectors.streams.definitions import declared_streams
 from opx.ports.tables import BASELINES, DELIVERIES, SOURCES
 from opx.settings import Settings
+from opx_streams.streams.definitions import declared_streams
 from tests.infra.templates import Assembly, Resource, lint_findings, listed
 from tests.infra.test_functions import environment
 from tests.infra.test_ingestion import BUCKET, clients_arn, pairs, table_arns

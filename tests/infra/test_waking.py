@@ -12,10 +12,10 @@ import pytest
 from infra.configuration import ContextError, Deployment
 from infra.constructs.waking import incident_deliveries
 from infra.names import Names
-from opx.connectors.webhooks.receiving import FOLDER
 from opx.domain.knowledge import Tier
 from opx.domain.sources import WebhookDefinition
 from opx.retrieval.waking import WAKE
+from opx_streams.webhooks.receiving import FOLDER
 from tests.infra.templates import Assembly, Resource
 
 

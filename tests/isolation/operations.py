@@ -82,9 +82,9 @@ from opx.operations.questions import (
     settle_gap,
 )
 from opx.operations.reading import GetDocumentDetails, get_document_details
-from opx.operations.research import Research, research
 from opx.operations.search import Query, query
-from opx.operations.telemetry import GetBaselineStats, ListBaselineSeries, get_baseline_stats, list_baseline_series
+from opx_telemetry.operations import GetBaselineStats, ListBaselineSeries, get_baseline_stats, list_baseline_series
+from opx_web.operations import Research, research
 from tests.isolation.observing import ALL_RECORDS, Known, Operation, ReaderAccess, plain
 from tests.isolation.worlds import CATEGORIES, COMMON, World
 

@@ -23,6 +23,7 @@ from opx.operations.system import System
 from opx.ports import Condition, Item, ItemPage, KeyRange, Table
 from opx.ports.tables import AUDIT, GAPS, TableSpec
 from opx.records.audit import AuditLog, InstallationKey
+from opx_telemetry.capability import baselines
 from tests.e2e.systems import SystemUnderTest, a_system
 from tests.isolation.worlds import ELSEWHERE, World
 from tests.support.captures import capture_failure_solution
@@ -178,7 +179,7 @@ def fill(system: SystemUnderTest, world: World, names: Names) -> None:
             services.graph.merging.add(name.scope, f"service:{name.alias}", f"service:{name.canonical}")
     for one in world.measurements:
         values = [{"node": one.node, "metric": one.metric, "value": value} for value in one.values]
-        services.telemetry.baselines.add(values, scope=one.scope)
+        services.part(baselines).add(values, scope=one.scope)
     for question in world.questions:
         names.begin(question.mark)
         LocalClient(Context(services, Caller(question.identity))).call(query, Query(query=question.text))

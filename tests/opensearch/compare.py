@@ -13,12 +13,12 @@ from statistics import fmean
 
 from opx.adapters.embedded.embedders import MiniLmEmbedder
 from opx.domain.queries import SearchMode
-from opx.operations.evaluation.datasets import Dataset, load_dataset
-from opx.operations.evaluation.runner import Evaluation
 from opx.operations.system import System
 from opx.ports import SearchResponse
 from opx.retrieval.hybrid import DEPTH
 from opx.settings import Settings
+from opx_quality.evaluation.datasets import Dataset, load_dataset
+from opx_quality.evaluation.runner import Evaluation
 from tests.opensearch.engines import LEGS, Overlap, RememberingEmbedder, both_engines, overlaps, summary
 from tests.opensearch.indices import node_client
 from tests.opensearch.jars import NodeUnavailableError

@@ -32,7 +32,7 @@ FUNCTIONS = {
         (
             "opx.adapters.embedded.words",
             *("opx_aws.opensearch", "opx_aws.bedrock_embedder"),
-            *("opx.lifecycle.past.as_of", "opx.lifecycle.versions.differences", "opx.lifecycle.retention.reviews"),
+            *("opx_assurance.past.as_of", "opx.lifecycle.versions.differences", "opx.lifecycle.retention.reviews"),
             *("opx.learning.query", "opx.learning.context", "opx.learning.outcome_recording"),
         ),
     ),
@@ -46,7 +46,7 @@ FUNCTIONS = {
     "bulk_stage": (
         "ingest",
         (
-            *("opx.lifecycle.bulk.stages", "opx.lifecycle.bulk.calls", "opx_aws.batch_embedder"),
+            *("opx_bulk.stages", "opx_bulk.calls", "opx_aws.batch_embedder"),
             *("opx.ingestion.pipeline", "opx.ingestion.reading", "opx.text.tokenizer", "opx_aws.opensearch"),
         ),
     ),
@@ -64,7 +64,7 @@ FUNCTIONS = {
     ),
     "consume_stream": (
         "ingest",
-        ("opx.connectors.streams.taking", "opx.ingestion.manager", "opx.formats.data.json_mapping"),
+        ("opx_streams.streams.taking", "opx.ingestion.manager", "opx.formats.data.json_mapping"),
     ),
     "report_coverage": ("ingest", ("opx_aws.ports", "opx_aws.table")),
     "record_announcements": ("api", ("opx.ingestion.corpus.announcements", "opx_aws.object_store")),
@@ -72,11 +72,11 @@ FUNCTIONS = {
     "create_index": ("api", ("opx_aws.index_resource",)),
     "query_operations": (
         "api",
-        ("opx_aws.ports", "opx_aws.telemetry", "opx.telemetry.baselines.store"),
+        ("opx_aws.ports", "opx_aws.telemetry", "opx_telemetry.baselines.store"),
     ),
     "roll_up_baselines": (
         "api",
-        ("opx_aws.telemetry", "opx_aws.table", "opx.telemetry.baselines.definitions"),
+        ("opx_aws.telemetry", "opx_aws.table", "opx_telemetry.baselines.definitions"),
     ),
     "learn_from_work": (
         "api",
@@ -97,8 +97,8 @@ FUNCTIONS = {
     "seal_knowledge": (
         "ingest",
         (
-            "opx.lifecycle.seal.daily",
-            "opx.lifecycle.seal.signing",
+            "opx_assurance.seal.daily",
+            "opx_assurance.seal.signing",
             "opx_aws.table",
             "opx_aws.secrets",
         ),

@@ -12,11 +12,10 @@ from pathlib import Path
 import pytest
 
 from infra.constructs.layer_contents import ROOT
-from tests.packaging.test_wheel import Environment, uv
+from tests.packaging.test_wheel import DISTRIBUTIONS, Environment, uv
 
 pytestmark = [pytest.mark.packaging, pytest.mark.enable_socket, pytest.mark.timeout(900)]
 
-DISTRIBUTIONS = (".", "layers/opx-connectors", "layers/opx-documents", "layers/opx-code")
 SHIFTS = [
     {"team": "payments", "person": "Ada", "start": "2026-11-30T08:00Z", "end": "2026-12-07T08:00Z"},
     {"team": "search", "person": "Grace", "start": "2026-11-30T08:00Z", "end": "2026-12-07T08:00Z"},
@@ -61,9 +60,9 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheels")
     copy = tmp_path_factory.mktemp("elsewhere") / "plugin"
     shutil.copytree(ROOT / "examples" / "plugin", copy, ignore=shutil.ignore_patterns("__pycache__"))
-    for project in (*(ROOT / name for name in DISTRIBUTIONS), copy):
+    for project in (ROOT, *DISTRIBUTIONS, copy):
         uv("build", "--quiet", "--wheel", "--out-dir", str(folder), str(project))
-    assert len(list(folder.glob("*.whl"))) == 5
+    assert len(list(folder.glob("*.whl"))) == len(DISTRIBUTIONS) + 2
     return folder
 
 
@@ -73,6 +72,7 @@ def environment(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Plugi
     made.install("--find-links", str(wheels), "opx-example", "opx-knowledge[code,connectors,documents,mcp]")
     made.shifts.write_text(json.dumps(SHIFTS))
     (made.work / "note.opxnote").write_text(NOTE)
+    made.run("ingest", "note.opxnote")
     return made
 
 
@@ -84,7 +84,7 @@ def with_json_index(environment: PluginEnvironment) -> Iterator[PluginEnvironmen
 
 
 def test_the_doctor_counts_the_plugins(environment: PluginEnvironment) -> None:
-    counts = "28 connectors, 3 webhooks, 13 formats, 1 adapters, 1 operations"
+    counts = "28 connectors, 5 webhooks, 13 formats, 1 adapters, 8 operations, 5 parts, 5 rows"
     assert re.search(f"ok +plugins +{counts}", environment.run("doctor"))
 
 
@@ -98,7 +98,6 @@ def test_its_kind_of_source_is_listed_and_pulled(environment: PluginEnvironment)
 
 
 def test_its_format_is_ingested_and_found(environment: PluginEnvironment) -> None:
-    environment.run("ingest", "note.opxnote")
     found = environment.run("search", "zirconium valve")
     assert "Valve stuck" in found
     assert "Steps" in found
@@ -136,12 +135,21 @@ def test_its_tool_answers_over_mcp_once_it_is_granted(environment: PluginEnviron
     assert ("'list_shifts'" in listed, "Grace" in answer, "Ada" in answer) == (True, True, False), done.stderr
 
 
-def test_everything_else_works_without_it(environment: PluginEnvironment) -> None:
-    environment.run("ingest", "note.opxnote")
+@pytest.fixture
+def without_plugin(environment: PluginEnvironment, wheels: Path) -> Iterator[PluginEnvironment]:
+    kind = ("--kind", "on_call_shifts", "--category", "runbooks/procedures", "--option", f"path={environment.shifts}")
+    environment.run("source", "add", "rota", *kind)
     uv("pip", "uninstall", "--quiet", "--python", str(environment.python), "opx-example")
+    yield environment
+    environment.more = {}
+    environment.install("--find-links", str(wheels), "opx-example")
+
+
+def test_everything_else_works_without_it(without_plugin: PluginEnvironment) -> None:
+    environment = without_plugin
     assert "on_call_shifts" not in environment.run("source", "kinds")
     assert "there is no command 'shifts'" in environment.run("shifts", code=2)
-    assert "unknown kind of source 'on_call_shifts'" in environment.run("source", "pull", "shifts", code=2)
+    assert "unknown kind of source 'on_call_shifts'" in environment.run("source", "pull", "rota", code=2)
     assert "Valve stuck" in environment.run("search", "zirconium valve")
     (environment.work / "later.md").write_text("# Pump\n\nPrime the osmium pump.\n")
     environment.run("ingest", "later.md")

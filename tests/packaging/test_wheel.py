@@ -1,4 +1,4 @@
-"""The wheel as people install it: built, installed into an empty environment, and used in a folder of its own."""
+"""The wheels as people install them: built, installed into an empty environment, and used in a folder of its own."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
+import tomllib
 import urllib.request
 import zipfile
 from collections.abc import Iterator
@@ -17,11 +18,13 @@ from pathlib import Path
 import pytest
 
 import opx
-from infra.constructs.layer_contents import ROOT
+import opx_serve
+from infra.constructs.layer_contents import LAYERS, ROOT
 
 pytestmark = [pytest.mark.packaging, pytest.mark.enable_socket, pytest.mark.timeout(600)]
 
 UV = Path(sys.executable).parent / "uv"
+DISTRIBUTIONS = [found.parent for found in sorted(LAYERS.glob("opx-*/pyproject.toml"))]
 LARGEST = 250 * 1000 * 1000
 """Bytes of the default set, installed."""
 
@@ -33,20 +36,33 @@ def uv(*arguments: str) -> None:
 
 @pytest.fixture(scope="module")
 def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Wheel and sdist; the wheel is built from the sdist."""
+    """Wheel and sdist; the wheel is built from the sdist. And the wheels of the distributions beside it."""
     folder = tmp_path_factory.mktemp("dist")
     uv("build", "--quiet", "--out-dir", str(folder), str(ROOT))
+    for project in DISTRIBUTIONS:
+        uv("build", "--quiet", "--wheel", "--out-dir", str(folder), str(project))
     return folder
 
 
 @pytest.fixture(scope="module")
 def wheel(dist: Path) -> Path:
-    (found,) = dist.glob("*.whl")
+    (found,) = dist.glob("opx_knowledge-*.whl")
     return found
 
 
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Wheels of the distributions that every installation has, in a folder."""
+    folder = tmp_path_factory.mktemp("parts")
+    needed = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
+    for name in needed:
+        if name.startswith("opx-"):
+            uv("build", "--quiet", "--wheel", "--out-dir", str(folder), str(ROOT / "layers" / name))
+    return folder
+
+
 class Environment:
-    """A Python environment with nothing but the wheel, used from an empty folder without the variables of this process."""
+    """A Python environment with nothing but the wheels, used from an empty folder without the variables of this process."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -84,9 +100,9 @@ class Environment:
 
 
 @pytest.fixture(scope="module")
-def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+def environment(wheel: Path, parts: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
     made = Environment(tmp_path_factory.mktemp("user"))
-    made.install(str(wheel))
+    made.install("--find-links", str(wheel.parent), str(wheel))
     return made
 
 
@@ -96,16 +112,43 @@ def demo(environment: Environment) -> str:
     return environment.run("demo")
 
 
-def test_all_data_files_and_the_corpus_are_in_the_wheel(wheel: Path) -> None:
+def shipped(wheel: Path) -> set[str]:
     with zipfile.ZipFile(wheel) as archive:
-        shipped = set(archive.namelist())
-    package = Path(opx.__file__).parent
-    files = {f"opx/{file.relative_to(package).as_posix()}" for file in package.rglob("*") if file.is_file()}
-    assert {name for name in files if "__pycache__" not in name} <= shipped
+        return set(archive.namelist())
+
+
+def files_of(package: Path) -> set[str]:
+    """Files of a package, also those of the console if it was built, as they are named in a wheel."""
+    files = (file for file in package.rglob("*") if file.is_file() and "__pycache__" not in file.parts)
+    return {f"{package.name}/{file.relative_to(package).as_posix()}" for file in files}
+
+
+@pytest.fixture
+def console() -> Iterator[Path]:
+    """A built console in the package of the server, unless there is one."""
+    folder = Path(opx_serve.__file__).parent / "console_files"
+    if folder.exists():
+        yield folder
+        return
+    folder.mkdir()
+    (folder / "index.html").write_text("<title>OPX</title>")
+    yield folder
+    shutil.rmtree(folder)
+
+
+def test_all_data_files_and_the_corpus_are_in_the_wheel(wheel: Path) -> None:
+    assert files_of(Path(opx.__file__).parent) <= shipped(wheel)
     corpus = ROOT / "corpus"
     assert {
         f"opx/data/{file.relative_to(corpus).as_posix()}" for file in corpus.rglob("*") if file.is_file()
-    } <= shipped
+    } <= shipped(wheel)
+
+
+def test_a_built_console_is_in_the_wheel_of_the_server(console: Path, tmp_path: Path) -> None:
+    uv("build", "--quiet", "--wheel", "--out-dir", str(tmp_path), str(LAYERS / "opx-serve"))
+    (built,) = tmp_path.glob("*.whl")
+    assert f"opx_serve/{console.name}/index.html" in shipped(built)
+    assert files_of(console.parent) <= shipped(built)
 
 
 def test_the_default_set_is_small(environment: Environment) -> None:
@@ -130,16 +173,19 @@ def test_a_missing_extra_is_named(environment: Environment) -> None:
 
 @pytest.mark.usefixtures("demo")
 def test_it_runs_without_being_installed(wheel: Path, environment: Environment) -> None:
-    run = f"tool run --quiet --from {wheel} opx --home {environment.work / '.opx'} search kafka disk full"
+    tool = f"tool run --quiet --find-links {wheel.parent} --from {wheel}"
+    run = f"{tool} opx --home {environment.work / '.opx'} search kafka disk full"
     done = subprocess.run([str(UV), *run.split()], capture_output=True, text=True, timeout=300, check=False)
     assert (done.returncode, "Kafka" in done.stdout) == (0, True), done.stderr
 
 
 @pytest.fixture(scope="module")
-def served(wheel: Path, environment: Environment, demo: str, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+def served(
+    wheel: Path, parts: Path, environment: Environment, demo: str, tmp_path_factory: pytest.TempPathFactory
+) -> Environment:
     assert "Done in" in demo
     made = Environment(tmp_path_factory.mktemp("server"))
-    made.install(f"{wheel}[serve]")
+    made.install("--find-links", str(wheel.parent), f"{wheel}[serve]")
     shutil.copytree(environment.work / ".opx", made.work / ".opx")
     return made
 

@@ -14,13 +14,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from opx.edges.cli.evaluate import reply_forms
-from opx.operations.evaluation.answers import answer_figures
-from opx.operations.evaluation.datasets import ALL, Dataset, load_dataset
-from opx.operations.evaluation.querying import run_queries
-from opx.operations.evaluation.runner import Evaluation
-from opx.operations.evaluation.runs import EvaluationRun
 from opx.operations.system import System
+from opx_quality.cli.evaluate import reply_forms
+from opx_quality.evaluation.answers import answer_figures
+from opx_quality.evaluation.datasets import ALL, Dataset, load_dataset
+from opx_quality.evaluation.querying import run_queries
+from opx_quality.evaluation.runner import Evaluation
+from opx_quality.evaluation.runs import EvaluationRun
 from tests.quality.expected import compared, services_with
 from tests.quality.splits import SPLITS
 

@@ -18,12 +18,12 @@ from typing import Any
 
 from opx.domain.queries import QueryConfig
 from opx.domain.results import Answer
-from opx.operations.evaluation.datasets import Dataset, LabelledQuestion, load_dataset
-from opx.operations.evaluation.figures import hit_rate, recall, reciprocal_rank
-from opx.operations.evaluation.runner import CorpusIntake
 from opx.operations.system import System
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_quality.evaluation.datasets import Dataset, LabelledQuestion, load_dataset
+from opx_quality.evaluation.figures import hit_rate, recall, reciprocal_rank
+from opx_quality.evaluation.runner import CorpusIntake
 
 FOLDER = Path(__file__).with_name("graph")
 NOW = 1_936_342_800.0

@@ -8,7 +8,7 @@ salt was chosen once, before anything was measured, so that no kind of question 
 from __future__ import annotations
 
 from opx.domain.ids import stable_hash
-from opx.operations.evaluation.datasets import LabelledQuestion
+from opx_quality.evaluation.datasets import LabelledQuestion
 
 SPLITS = ("dev", "test")
 SALT = "split 6"

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from opx.domain.record import replace
-from opx.operations.evaluation.datasets import Dataset, load_dataset
-from opx.operations.evaluation.runs import EvaluationRun
+from opx_quality.evaluation.datasets import Dataset, load_dataset
+from opx_quality.evaluation.runs import EvaluationRun
 from tests.quality.answers_expected import (
     ELSEWHERE,
     FOLDER,

@@ -15,6 +15,7 @@ import pytest
 
 from opx.domain.procedures import Effect
 from opx.text.procedures.effects import effect_table
+from tests.quality.contradictions.measuring import figures, judged, pairs
 
 FILES = {"commands": 0.99, "unseen": 0.97}
 """The least share of a file's commands that must be right."""
@@ -37,3 +38,14 @@ def test_commands_are_classed_as_they_are_labelled(name: str) -> None:
 def test_nothing_that_changes_anything_is_called_read(name: str) -> None:
     wrong = [one["command"] for one, effect in classed(name) if effect is Effect.READ and one["effect"] != Effect.READ]
     assert wrong == []
+
+
+@pytest.mark.parametrize(("name", "precision", "recall"), [("development", 1.0, 0.866), ("unseen", 0.944, 0.772)])
+def test_figures_are_at_least_those_that_were_measured(name: str, precision: float, recall: float) -> None:
+    found = figures(name)
+    assert found["precision"] >= precision
+    assert found["recall"] >= recall
+
+
+def test_no_pair_of_the_development_set_is_found_by_mistake() -> None:
+    assert [pair.why for pair in pairs("development") if judged(pair) and not pair.contradicts] == []

@@ -10,8 +10,8 @@ from statistics import fmean
 
 import pytest
 
-from opx.operations.evaluation.datasets import load_dataset
-from opx.operations.evaluation.figures import recall
+from opx_quality.evaluation.datasets import load_dataset
+from opx_quality.evaluation.figures import recall
 from tests.quality.graph_questions import FOLDER, Comparison, GraphQuestions, graph_questions
 from tests.support.fakes import WordsEmbedder
 

@@ -17,10 +17,22 @@ from opx.errors import NotOrchestratorError
 from opx.operations.system import System
 from opx.settings import Settings
 from opx.system import bootstrap
-from tests.quality.learning.again import teach_again
-from tests.quality.learning.cases import ALIKE, HELD_OUT, TASK, TUNED, Case, cases, half_of, patterns, repeats
-from tests.quality.learning.figures import CaseAnswer, answered, figures, of_failures, of_gates
-from tests.quality.learning.world import ASKING, OTHER_CLIENT, ask, teach
+from tests.quality.learning.cases import (
+    ALIKE,
+    ASKING,
+    HELD_OUT,
+    OTHER_CLIENT,
+    TASK,
+    TUNED,
+    Case,
+    ask,
+    cases,
+    half_of,
+    patterns,
+    repeats,
+    teach,
+)
+from tests.quality.learning.figures import CaseAnswer, answered, figures, of_failures, of_gates, teach_again
 
 TAUGHT = 8
 """Number of held-out patterns, the first ones."""

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from opx.domain.record import replace
-from opx.operations.evaluation.datasets import Dataset, load_dataset
-from opx.operations.evaluation.runs import EvaluationRun
+from opx_quality.evaluation.datasets import Dataset, load_dataset
+from opx_quality.evaluation.runs import EvaluationRun
 from tests.quality.expected import FOLDER, differences, expected_figures, figures, run_of, services_with
 from tests.quality.splits import SPLITS, split_of
 

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 import redis
 
-from opx.adapters.redis_streams import ATTEMPTS, BATCH, GROUP, RedisStreamFeed
-from opx.connectors.streams.taking import StreamTaker
+from opx_streams import capability
+from opx_streams.redis_streams import ATTEMPTS, BATCH, GROUP, RedisStreamFeed
+from opx_streams.streams.taking import StreamTaker
 from tests.redis.server import LocalRedis, NoRedisError, running_redis
 from tests.support.cli_support import Opx
 from tests.support.stream_support import SystemUnderTest, a_stream, an_incident
@@ -261,7 +262,7 @@ class TestPassword:
         with server.client() as client:
             add(client, an_incident(1))
         given = {"topic": KEY, "password_secret": "redis"}
-        system.services.connectors.stream_control.subscribe(
+        system.services.part(capability.StreamIngestion).control.subscribe(
             server.url, "operations/incidents", None, name="live", **given
         )
         (feed,) = system.services.connectors.stream_feeds()
@@ -293,7 +294,7 @@ class TestRunning:
     ) -> None:
         (feed,) = system.services.connectors.stream_feeds()
         assert feed.poll() == []
-        control = system.services.connectors.stream_control
+        control = system.services.part(capability.StreamIngestion).control
         control.subscribe(server.url, "operations/incidents", None, name="live", topic=KEY)
         add(client, an_incident(1))
         assert feed.poll() == ["stream live: 1 of 1 records put"]

@@ -1,4 +1,4 @@
-"""Archives of a small system, and helpers that tamper with them."""
+"""Archives of a small system, helpers that tamper with them, its tags, and segments of its objects."""
 
 from __future__ import annotations
 
@@ -6,19 +6,25 @@ import hashlib
 import json
 import stat
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from opx.domain.documents import DocumentState, KnowledgeDocument
 from opx.domain.scopes import Scope
 from opx.errors import ArchiveError
-from opx.lifecycle.archive.file import ENTRIES, MANIFEST, digest_of
+from opx.ingestion.corpus.catalog import Catalog, document_from_item
 from opx.operations.system import System
+from opx.ports import KeyRange
 from opx.ports.tables import ALL_TABLES
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_assurance.archive.file import ENTRIES, MANIFEST, digest_of
+from opx_assurance.capability import assurance
+from opx_assurance.consistency.comparing import SegmentKind, StoreSegment
+from opx_telemetry.capability import baselines
 from opx_testing.fake_time import FakeTime
 from tests.support.cli_support import WordEmbedder
 
@@ -42,8 +48,8 @@ def an_archive(folder: Path) -> Path:
         put(services, "two", "The egret.", Scope("acme"))
         put(services, "two", "The zebrafish.", Scope("acme"))
         services.graph.aliases.register(Scope("acme"), "service:payments", "service:pay", by="ann")
-        services.telemetry.baselines.add([{"node": "n", "metric": "cpu", "value": 1.0}], scope=Scope("acme"))
-        services.lifecycle.exporter().write(folder / "good.opx")
+        services.part(baselines).add([{"node": "n", "metric": "cpu", "value": 1.0}], scope=Scope("acme"))
+        services.part(assurance).exporter().write(folder / "good.opx")
     return folder / "good.opx"
 
 
@@ -96,6 +102,30 @@ def refused(services: System, path: Path, **options: Any) -> str:
     """Message of the refused import, which must have changed nothing."""
     before = everything_in(services)
     with pytest.raises(ArchiveError) as caught:
-        services.lifecycle.importer().run(path, **options)
+        services.part(assurance).importer().run(path, **options)
     assert everything_in(services) == before
     return str(caught.value)
+
+
+def unknown_objects(folder: Path) -> Settings:
+    """A home with twelve objects and no documents."""
+    settings = Settings(home=str(folder / "home"))
+    with bootstrap(settings) as system:
+        for number in range(12):
+            system.storage.objects.put(f"documents/runbooks/{number:02}.md", b"# Unknown\n\nText.\n")
+    return settings
+
+
+def objects(*bounds: str) -> list[StoreSegment]:
+    """Segments of objects, cut at these keys."""
+    pairs = zip(["", *bounds], [*bounds, ""], strict=True)
+    return [StoreSegment(SegmentKind.OBJECTS, low, high) for low, high in pairs]
+
+
+def tagged(catalog: Catalog, tag: str) -> Iterator[KnowledgeDocument]:
+    """Current documents with a tag, the last updated first."""
+    for item in catalog.documents.query(tag, index="tags-index", reverse=True):
+        prefix = KeyRange(begins_with=f"document#{item['keyId']}#")
+        found = next(catalog.documents.query(item["documentId"], where=prefix, reverse=True, limit=1), None)
+        if found and found["state"] == DocumentState.CURRENT and tag in found["tags"]:
+            yield document_from_item(found)

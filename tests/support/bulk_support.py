@@ -12,13 +12,13 @@ from typing import Any
 
 from opx.domain.queries import QueryConfig
 from opx.ingestion.events import EventOutcome
-from opx.lifecycle.bulk.capability import Bulk
-from opx.lifecycle.bulk.job import BulkJob, BulkKind, BulkReport, BulkWork
-from opx.lifecycle.bulk.local import LocalRunner
 from opx.operations.system import System
 from opx.ports.tables import KEYS
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_bulk.capability import Bulk
+from opx_bulk.job import BulkJob, BulkKind, BulkReport, BulkWork
+from opx_bulk.local import LocalRunner
 from tests.support.fakes import WordsEmbedder
 
 FOLDER = "documents/runbooks/procedures/"
@@ -67,13 +67,13 @@ def drained(system: System) -> list[EventOutcome]:
 def opened(home: Path) -> Iterator[Bulk]:
     """The bulk jobs of a home, in a child process."""
     with system_at(home) as system:
-        yield system.bulk
+        yield system.part(Bulk.of)
 
 
 def runner(system: System, *, processes: int = 0) -> LocalRunner:
     home = system.settings.home_path
     return LocalRunner(
-        system.bulk.stages,
+        system.part(Bulk.of).stages,
         system.work,
         opened=partial(opened, home) if processes else None,
         processes=processes,
@@ -82,7 +82,7 @@ def runner(system: System, *, processes: int = 0) -> LocalRunner:
 
 
 def begun(system: System, work: BulkWork = INGEST) -> BulkJob:
-    return system.bulk.begin(work, "tester")
+    return system.part(Bulk.of).begin(work, "tester")
 
 
 def run(system: System, work: BulkWork = INGEST, *, processes: int = 0) -> BulkReport:

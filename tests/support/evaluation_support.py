@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from opx.operations.evaluation.datasets import LabelledQuestion
-from opx.operations.evaluation.runs import EvaluationRun, JudgedReply
+from opx_quality.evaluation.datasets import LabelledQuestion
+from opx_quality.evaluation.runs import EvaluationRun, JudgedReply
 
 CONFIDENCE = 0.9
 

@@ -9,11 +9,14 @@ import re
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from threading import Barrier
 from types import SimpleNamespace
 from typing import Any
 
+from opx.errors import InvalidInputError
 from opx.ports import Vector, Vectors
 from opx.runtime.metrics import SERVICE, Metric
 
@@ -109,3 +112,18 @@ def function_logs() -> Iterator[None]:
         logger.__dict__.clear()
         logger.__dict__.update(before)
         logger.manager._clear_cache()  # type: ignore[attr-defined]
+
+
+def at_once(count: int, work: Any) -> list[Any]:
+    """Results and errors of `work(number)`, run in `count` threads that begin together."""
+    barrier = Barrier(count)
+
+    def run(number: int) -> Any:
+        barrier.wait()
+        try:
+            return work(number)
+        except InvalidInputError as exc:
+            return exc
+
+    with ThreadPoolExecutor(count) as pool:
+        return list(pool.map(run, range(count)))

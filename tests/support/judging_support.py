@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from opx.domain.queries import Fusion
 from opx.ports import IndexEntry, Leg, SearchResponse
 from opx.retrieval.hybrid import FusedHits, fused_hits
-from opx.retrieval.judging import PASSAGES, DocumentHits, pages_of
+from opx.retrieval.judging import PASSAGES, DocumentHits
 from opx.text.fields import words
 from opx_testing.entries import an_entry
 
@@ -32,10 +32,6 @@ def searched(
         50,
     )
     return fused_hits(response, Fusion.MIN_MAX, per_document, question_words=question_words)
-
-
-def pages_in(found: FusedHits) -> list[DocumentHits]:
-    return pages_of(found)
 
 
 def a_page(title: str, content: str, document: str = "", index: int = 0) -> IndexEntry:

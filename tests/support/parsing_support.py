@@ -1,15 +1,19 @@
-"""Helpers that parse documents."""
+"""Helpers that parse documents, and cut their text into chunks."""
 
 from __future__ import annotations
 
 import io
+from collections.abc import Iterable, Iterator
 
 import pytest
 
+from opx.domain.documents import DocumentChunk
 from opx.domain.knowledge import Category, Tier
 from opx.errors import UnparsableDocumentError
+from opx.formats.markdown_lines import scan
 from opx.formats.registry import parse
 from opx.formats.source import ParsedSource
+from opx.ingestion.chunking import DEFAULT_OVERLAP, DEFAULT_TOKENS, ChunkOwner, chunk_lines
 
 
 def a_category(**json_mapping: str) -> Category:
@@ -40,3 +44,10 @@ def outcome(data: bytes | str, name: str = "a.md", category: Category | None = N
     except UnparsableDocumentError as exc:
         return str(exc)
     return "parsed"
+
+
+def chunk_document(
+    pieces: Iterable[str], owner: ChunkOwner, *, tokens: int = DEFAULT_TOKENS, overlap: int = DEFAULT_OVERLAP
+) -> Iterator[DocumentChunk]:
+    """Chunks of normalised text that is given in pieces: lines, very long ones cut."""
+    return chunk_lines(scan(pieces), owner, tokens=tokens, overlap=overlap)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from textwrap import dedent
+from unittest import mock
 
 from opx import plugins
 from opx.formats import registry
@@ -40,6 +41,15 @@ def on_the_path(*folders: Path) -> Iterator[None]:
             if str(getattr(sys.modules[module], "__file__", "") or "").startswith(tuple(map(str, folders))):
                 del sys.modules[module]
         _clear()
+
+
+@contextmanager
+def uninstalled(group: str, *names: str) -> Iterator[None]:
+    """No distribution has the plugins with these names within the block."""
+    found = plugins._all()
+    left = {name: plugin for name, plugin in found[group].items() if name not in names}
+    with mock.patch.object(plugins, "_all", return_value={**found, group: left}):
+        yield
 
 
 def _clear() -> None:

@@ -3,27 +3,50 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.results import EvidencePack
 from opx.domain.scopes import Reader
-from opx.ports import Embedder
+from opx.errors import IndexUnavailableError
+from opx.ports import Embedder, SearchRequest, SearchResponse
 from opx.retrieval.judging import Validity
 from opx.retrieval.query import KnowledgeQuery
 from opx.retrieval.searching import SearchRules, TierSearch
 from opx.retrieval.stages import (
     AddLearnt,
     ByIndex,
-    KeepPhrases,
     LiveWeb,
     Outcomes,
     Rank,
     Relate,
+    RelaxPhrases,
     Reword,
     ShowResults,
     Stage,
 )
+
+
+class RecordingIndex:
+    """An index that keeps the requests, and fails for some."""
+
+    derives_ids = True
+
+    def __init__(self, index: Any) -> None:
+        self._index = index
+        self.requests: list[SearchRequest] = []
+        self.fails: Callable[[SearchRequest], bool] = lambda request: False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._index, name)
+
+    def search(self, request: SearchRequest) -> SearchResponse:
+        self.requests.append(request)
+        if self.fails(request):
+            raise IndexUnavailableError("down")
+        found: SearchResponse = self._index.search(request)
+        return found
 
 
 def a_knowledge_query(
@@ -40,7 +63,7 @@ def a_knowledge_query(
     """`internet`, `experience` and `learnt` are collaborators of `LiveWeb`, `Outcomes` and `AddLearnt`."""
     search = TierSearch(embedder, knowledge, rules or SearchRules())
     related = Relate(lambda: lambda _: (EvidencePack(), ()))
-    searches: list[Stage] = [search, KeepPhrases(search)]
+    searches: list[Stage] = [search, RelaxPhrases(search)]
     if search.rules.reword:
         searches.append(Reword(search))
     if learnt:

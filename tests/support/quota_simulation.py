@@ -31,8 +31,7 @@ from opx.runtime.speed_limit import Quota, SpeedLimit
 from opx.settings import Settings
 from opx.system import bootstrap
 from opx_aws.bedrock_embedder import BedrockEmbedder
-from tests.doubles.model_quota import DIMENSION, QuotaDouble
-from tests.doubles.virtual_time import VirtualTime
+from tests.doubles.model_quota import DIMENSION, QuotaDouble, VirtualTime
 
 FUNCTION_SECONDS, HIDDEN_SECONDS, DELIVERIES, ATTEMPTS, FIRST_PAUSE = 300.0, 1800, 8, 6, 20.0
 """As deployed: `infra/ingestion.py` and `infra/constructs/ingest_queue.py`."""

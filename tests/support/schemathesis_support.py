@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from io import BytesIO
 from typing import Any
+from urllib.parse import urlsplit
 
 import requests
 import schemathesis
+from requests.adapters import HTTPAdapter
 from schemathesis import Case, GenerationMode
 from schemathesis.config import SchemathesisConfig
 from schemathesis.core.parameters import ParameterLocation
 from schemathesis.core.result import Ok
 from schemathesis.specs.openapi import checks
+from urllib3 import HTTPResponse
 
 from opx.edges import schemas
+from opx.operations.system import System
+from tests.doubles.api_gateway import answer_of, event_of, route_of
+from tests.doubles.http_double import Request
 from tests.support.agent_calls import CORPUS, DISK_TITLE
+from tests.support.api_requests import ROLE
 
 SCHEMA = schemathesis.openapi.from_dict(schemas.openapi(), config=SchemathesisConfig(seed=1))
 OPERATIONS: list[Any] = [found.ok() for found in SCHEMA.get_all_operations() if isinstance(found, Ok)]
@@ -130,3 +138,49 @@ def has_null(value: object) -> bool:
     if isinstance(value, dict):
         return any(inner is None or has_null(inner) for inner in value.values())
     return False
+
+
+ADDRESS = "http://api.example.com"
+_NO_ROUTE = {"statusCode": 404, "headers": {"content-type": "application/json"}, "body": '{"message":"Not Found"}'}
+
+
+class ApiAdapter(HTTPAdapter):
+    """Every request is that of one caller: of an IAM role."""
+
+    def __init__(self, services: System) -> None:
+        super().__init__()
+        self._services = services
+
+    def send(self, request: requests.PreparedRequest, *_: Any, **__: Any) -> requests.Response:
+        reply = self._answer(_received(request))
+        found = HTTPResponse(
+            BytesIO(reply["body"].encode()), reply["headers"], reply["statusCode"], preload_content=False
+        )
+        response: requests.Response = self.build_response(request, found)
+        return response
+
+    def _answer(self, request: Request) -> Mapping[str, Any]:
+        route_key, parameters = route_of(request)
+        if not route_key:
+            return _NO_ROUTE
+        return answer_of(event_of(request, route_key, parameters, ROLE), self._services)
+
+
+def session_of(services: System) -> requests.Session:
+    """A session whose requests to `ADDRESS` are answered by `services`."""
+    session = requests.Session()
+    session.trust_env = False
+    session.mount(ADDRESS, ApiAdapter(services))
+    return session
+
+
+def _received(request: requests.PreparedRequest) -> Request:
+    body = request.body or b""
+    assert isinstance(body, str | bytes)
+    headers = {name.lower(): _text(value) for name, value in request.headers.items()}
+    sent = body.encode() if isinstance(body, str) else body
+    return Request(str(request.method), urlsplit(request.path_url).path, {}, headers, sent, request.path_url)
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value

@@ -16,15 +16,15 @@ from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from opx.domain.scopes import Identity
-from opx.edges.serving.application import application
-from opx.edges.serving.composition import serve
-from opx.edges.serving.console import ConsoleSessions
-from opx.edges.serving.listening import HttpServer, listening_socket
-from opx.edges.serving.routes import KnowledgeBase, LocalBase
-from opx.edges.serving.tokens import Callers
-from opx.edges.serving.workers import AnswerProcesses
 from opx.operations.context import Caller
 from opx.operations.system import System
+from opx_serve.application import application
+from opx_serve.composition import serve
+from opx_serve.console import ConsoleSessions
+from opx_serve.listening import HttpServer, listening_socket
+from opx_serve.routes import KnowledgeBase, LocalBase
+from opx_serve.tokens import Callers
+from opx_serve.workers import AnswerProcesses
 
 JSON = {"content-type": "application/json"}
 

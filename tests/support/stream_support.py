@@ -10,8 +10,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from opx.connectors.streams.definitions import stream_of
-from opx.connectors.streams.taking import consume_batch
 from opx.domain.sources import StreamDefinition
 from opx.errors import StoreUnavailableError
 from opx.operations.system import System
@@ -19,6 +17,9 @@ from opx.ports import ObjectInfo
 from opx.runtime.knowledge_file import load_knowledge
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_streams import capability
+from opx_streams.streams.definitions import stream_of
+from opx_streams.streams.taking import consume_batch
 from tests.support.fakes import Measured, WordsEmbedder
 
 ACCOUNT = "eu-central-1:123456789012"
@@ -124,8 +125,8 @@ class SystemUnderTest:
             streams or (a_stream(),),
             self.services.manager,
             self.report,
-            values_of=self.services.connectors.taker_of_values,
-            note=self.services.connectors.note_record,
+            values_of=self.services.part(capability.StreamIngestion).taker_of_values,
+            note=self.services.part(capability.StreamIngestion).note_record,
         )
         return [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
 

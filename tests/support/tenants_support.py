@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from opx.connectors.deliveries import DocumentUpdate
-from opx.connectors.webhooks.remembering import Order
 from opx.domain.queries import QueryConfig
 from opx.domain.scopes import Identity, Scope
 from opx.ingestion.contexts import ContextCache, ContextWriter
@@ -18,11 +17,13 @@ from opx.ports.models import ChatReply, ChatRequest, read_answer
 from opx.ports.tables import ALL_TABLES, AUDIT, DELIVERIES, EMBEDDINGS, GAPS, LIFECYCLE, from_row, to_json
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_streams.webhooks.remembering import Order
+from opx_telemetry.capability import baselines
 from opx_testing.fake_time import FakeTime
 from tests.support.builders import ports_of
 from tests.support.captures import capture_failure_solution
 from tests.support.cli_support import WordEmbedder
-from tests.support.graph_things import an_origin
+from tests.support.graph_support import an_origin
 
 PROCEDURES = "runbooks/procedures"
 CLIENT, OTHER = "acme", "acme-b"
@@ -86,11 +87,11 @@ def put_documents(services: System, client: str, scope: Scope) -> None:
 
 def keep_questions_and_values(services: System, client: str) -> None:
     services.graph.aliases.register(Scope(client), f"service:{client}-co", f"service:checkout{client}", by="ann")
-    services.telemetry.baselines.add(
+    services.part(baselines).add(
         [{"node": client, "metric": "cpu", "value": 1.0}], scope=Scope(client, project_id="values")
     )
     record = {"node": client, "metric": "io", "time_window": "7d", "mean": 1, "stddev": 1, "samples": 9}
-    services.telemetry.baselines.put_record(record, scope=Scope(client, group_id="records"))
+    services.part(baselines).put_record(record, scope=Scope(client, group_id="records"))
     services.questions.search(Identity(client, "asker", f"bob@{client}")).query(f"quantum gearbox of {client}")
     object_key = f"clients/{client}/documents/{PROCEDURES}/disk.md"
     orders = Order(services.tables.table(DELIVERIES), services.clock)

@@ -10,14 +10,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from opx.connectors.deliveries import Delivery
-from opx.connectors.webhooks.receiving import DeliveryReply, WebhookReceiver, answer
-from opx.connectors.webhooks.signatures import SIGNATURE_HEADER, TIMESTAMP_HEADER, generic_signature
+from opx.connectors.deliveries import Delivery, DeliveryReply
 from opx.errors import SecretNotFoundError
 from opx.ingestion.files import OBJECT_METADATA
 from opx.operations.system import System
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_streams import capability
+from opx_streams.webhooks.receiving import WebhookReceiver, answer
+from opx_streams.webhooks.signatures import SIGNATURE_HEADER, TIMESTAMP_HEADER, generic_signature
 
 NOW = 1_800_000_000.0
 KEY = "a secret of some length"
@@ -137,7 +138,7 @@ def webhooks_in(home: Path, knowledge: str = KNOWLEDGE, **overrides: Any) -> Web
     clock, secrets = Clock(), SecretsInMemory()
     settings = Settings(home=str(home / "kb"), knowledge_file=str(file))
     services = bootstrap(settings, clock=clock, secrets=secrets, **overrides)
-    return Webhooks(services, secrets, clock, services.connectors.webhook_receiver())
+    return Webhooks(services, secrets, clock, services.part(capability.WebhookIngestion).receiver)
 
 
 def bare(name: str, body: object = b"{}", headers: Mapping[str, str] | None = None, **query: str) -> Delivery:

@@ -12,19 +12,22 @@ from pathlib import Path
 from typing import Any
 
 from opx.connectors.repository import SourceItem, SourceItems, definition_of
-from opx.connectors.streams.definitions import stream_of
 from opx.domain.documents import DocumentKey
 from opx.domain.outcomes import OutcomeResult, RecordedOutcome
 from opx.domain.queries import QueryConfig
 from opx.domain.scopes import Identity, Scope
 from opx.lifecycle.retention.holds import Hold, Holds
-from opx.operations.canaries import ListCanaries, RunCanaries, list_canaries, run_canaries
 from opx.operations.context import Caller, Context
-from opx.operations.evaluation.kept import Evaluations
-from opx.operations.quality import AddOwnQuestion, RunEvaluation, add_own_question, run_evaluation
 from opx.operations.system import System
 from opx.ports.tables import LIFECYCLE, SOURCES, USES
 from opx.records.dismissals import Dismissals
+from opx_assurance.capability import assurance
+from opx_quality.canaries import ListCanaries, RunCanaries, list_canaries, run_canaries
+from opx_quality.evaluation.kept import Evaluations
+from opx_quality.quality import AddOwnQuestion, RunEvaluation, add_own_question, run_evaluation
+from opx_streams import capability
+from opx_streams.streams.definitions import stream_of
+from opx_telemetry.capability import baselines
 from tests.support.archive_support import Entries, put, resealed, services_at
 from tests.support.captures import capture_failure_solution, capture_warning
 
@@ -38,7 +41,7 @@ def a_whole_archive(folder: Path) -> Path:
     """Of five documents of four scopes, with everything that people, agents and sources leave beside them."""
     with services_at(folder / "from") as services:
         fill(services)
-        services.lifecycle.exporter().write(folder / "whole.opx", audit=True)
+        services.part(assurance).exporter().write(folder / "whole.opx", audit=True)
     return folder / "whole.opx"
 
 
@@ -76,9 +79,9 @@ def keep_beside(services: System) -> None:
     services.graph.aliases.register(Scope("acme"), "service:payments", "service:pay", by="ann")
     services.graph.merging.merge(Scope("acme"), "service:store", "service:shop", by="ann")
     services.graph.aliases.state("0" * 32, Scope("acme"), [("service:till", "service:pay")])
-    services.telemetry.baselines.add([{"node": "web-1", "metric": "cpu", "value": 1.5}], scope=Scope("acme"))
+    services.part(baselines).add([{"node": "web-1", "metric": "cpu", "value": 1.5}], scope=Scope("acme"))
     record = {"node": "web-1", "metric": "load", "time_window": "7d", "mean": 1, "stddev": 1, "samples": 3}
-    services.telemetry.baselines.put_record(record, scope=Scope("acme"))
+    services.part(baselines).put_record(record, scope=Scope("acme"))
     services.lifecycle.measure_usage()
     services.tables.table(USES).put(
         {"scopeKey": "client:acme", "documentKey": "0" * 32, "day": "2026-03-31", "expiresAt": 4_000_000_000}
@@ -93,7 +96,9 @@ def keep_beside(services: System) -> None:
     items = SourceItems(services.tables.table(SOURCES), "status")
     items.put_many([SourceItem("a", "d1", "documents/web/blogs/a.md", "r1"), SourceItem("b", "d2", "", "r1")])
     items.put("https://status.example/feed.xml", {"etag": '"1"'})
-    services.connectors.streams.put(stream_of("alarms", {"source": QUEUE, "category": "operations/alerts"}, knowledge))
+    services.part(capability.StreamIngestion).repository.put(
+        stream_of("alarms", {"source": QUEUE, "category": "operations/alerts"}, knowledge)
+    )
 
 
 def of_installation(services: System) -> Context:
@@ -129,7 +134,7 @@ def evaluated(services: System) -> dict[str, Any]:
 def work_of(services: System) -> dict[str, Callable[[], object]]:
     """Things that people and agents do with a system, by name."""
     reader = services.corpus.projects.reader(SHOP)
-    telemetry, learning, records = services.telemetry, services.learning, services.records
+    learning, records = services.learning, services.records
     return {
         "clients": lambda: list(services.corpus.clients.all()),
         "projects": lambda: list(services.corpus.projects.projects("acme")),
@@ -138,19 +143,19 @@ def work_of(services: System) -> dict[str, Callable[[], object]]:
             for one in READERS
             for text in ("restart the heron", "gannet", "espresso")
         ],
-        "reconcile": lambda: services.lifecycle.reconciler(thorough=True).run(repair=True),
+        "reconcile": lambda: services.part(assurance).reconciler(thorough=True).run(repair=True),
         "gaps": lambda: [list(records.gaps.gaps(scope)) for scope in reader.visible],
         "audit": lambda: list(records.audit.records()),
         "patterns": lambda: [list(learning.patterns.patterns(scope)) for scope in reader.visible],
         "checkpoint": lambda: learning.checkpoints(SHOP).process_checkpoint("shop", "manual"),
         "warnings": lambda: [learning.warnings.tried(scope) for scope in reader.visible],
         "outcomes": lambda: [list(learning.outcome_store.heads([one], ["0" * 32])) for one in reader.visible],
-        "series": lambda: telemetry.baselines.series(reader),
-        "baseline": lambda: telemetry.baselines.get(reader, "web-1", "cpu", "7d"),
+        "series": lambda: services.part(baselines).series(reader),
+        "baseline": lambda: services.part(baselines).get(reader, "web-1", "cpu", "7d"),
         "sources": lambda: [
             services.connectors.sources.state(one.source_id) for one in services.connectors.sources.all()
         ],
-        "streams": services.connectors.streams.all,
+        "streams": services.part(capability.StreamIngestion).repository.all,
         "evaluations": lambda: evaluated(services),
         "holds": lambda: (services.lifecycle.holds.in_force(), services.lifecycle.holds.lifted()),
         "merges": lambda: services.graph.merging.merges(Scope("acme")),

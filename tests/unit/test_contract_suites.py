@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import pytest
 
@@ -97,9 +98,7 @@ def test_an_error_that_a_pull_does_not_raise_fails() -> None:
 def test_a_check_that_always_fails_or_sees_no_failure_fails() -> None:
     for kind in (Scripted, Optimistic):
         with pytest.raises(AssertionError):
-            SUITE.test_a_check_reports_a_failure_and_does_not_raise(
-                lambda kind=kind: a_connector_of(kind), lambda: None
-            )
+            SUITE.test_a_check_reports_a_failure_and_does_not_raise(partial(a_connector_of, kind), lambda: None)
 
 
 def test_a_malformed_document_that_is_not_refused_fails() -> None:

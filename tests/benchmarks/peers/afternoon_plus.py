@@ -13,16 +13,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from opx.domain.record import replace
-from opx.edges.cli.evaluate import evaluation_settings
-from opx.operations.evaluation.comparison import compare_runs
-from opx.operations.evaluation.datasets import load_dataset
-from opx.operations.evaluation.figures import quality
-from opx.operations.evaluation.querying import run_queries
-from opx.operations.evaluation.runner import Evaluation
-from opx.operations.evaluation.runs import PAGES_KEPT, EvaluationRun, JudgedReply, save_run
 from opx.ports import SearchRequest, SearchResponse
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_quality.cli.evaluate import evaluation_settings
+from opx_quality.evaluation.comparison import compare_runs
+from opx_quality.evaluation.datasets import load_dataset
+from opx_quality.evaluation.figures import quality
+from opx_quality.evaluation.querying import run_queries
+from opx_quality.evaluation.runner import Evaluation
+from opx_quality.evaluation.runs import PAGES_KEPT, EvaluationRun, JudgedReply, save_run
 from tests.benchmarks.peers.engines import CANDIDATES, fused_by_scale, with_parts
 
 NAME = "afternoon_plus"

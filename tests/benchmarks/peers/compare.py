@@ -15,16 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from opx.domain.record import replace
-from opx.edges.cli.evaluate import evaluation_settings
-from opx.operations.evaluation.comparison import compare_runs
-from opx.operations.evaluation.datasets import load_dataset
-from opx.operations.evaluation.figures import quality
-from opx.operations.evaluation.querying import run_queries
-from opx.operations.evaluation.runner import Evaluation
-from opx.operations.evaluation.runs import PAGES_KEPT, EvaluationRun, JudgedReply
 from opx.ports import SearchRequest
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_quality.cli.evaluate import evaluation_settings
+from opx_quality.evaluation.comparison import compare_runs
+from opx_quality.evaluation.datasets import load_dataset
+from opx_quality.evaluation.figures import quality
+from opx_quality.evaluation.querying import run_queries
+from opx_quality.evaluation.runner import Evaluation
+from opx_quality.evaluation.runs import PAGES_KEPT, EvaluationRun, JudgedReply
 from tests.benchmarks.answering import percentile
 from tests.benchmarks.bench import CACHE, about
 from tests.benchmarks.calibration import calibration

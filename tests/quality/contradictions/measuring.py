@@ -9,10 +9,10 @@ from typing import Any
 
 from msgspec import Struct, convert
 
-from opx.text.contradictions.finding import Contradiction, StatedDocument, Subject, contradictions
-from opx.text.contradictions.statements import statements_of
 from opx.text.procedures.effects import effect_table
 from opx.text.procedures.outline import outline_of
+from opx_quality.contradicting.finding import Contradiction, StatedDocument, Subject, contradictions
+from opx_quality.contradicting.statements import statements_of
 
 
 class Page(Struct, frozen=True):

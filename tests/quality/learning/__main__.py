@@ -15,11 +15,9 @@ from opx.learning import similarity
 from opx.operations.system import System
 from opx.settings import Settings
 from opx.system import bootstrap
-from tests.quality.learning.again import lines, teach_again
-from tests.quality.learning.cases import HELD_OUT, TUNED, cases, patterns, repeats
-from tests.quality.learning.figures import answered, table
+from tests.quality.learning.cases import HELD_OUT, TUNED, cases, patterns, repeats, teach
+from tests.quality.learning.figures import answered, lines, table, teach_again
 from tests.quality.learning.fitting import fitted, write
-from tests.quality.learning.world import teach
 
 
 def main() -> None:

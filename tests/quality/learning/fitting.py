@@ -17,8 +17,7 @@ from opx.domain.scopes import Scope
 from opx.learning.query import SEARCHED, hits_of, work_cosines
 from opx.learning.similarity import INPUTS, PatternQuestion, model_of, similarity_parts
 from opx.operations.system import System
-from tests.quality.learning.cases import FAILURE, HELD_OUT, TASK, TUNED, Case
-from tests.quality.learning.world import ASKING, CLIENT
+from tests.quality.learning.cases import ASKING, CLIENT, FAILURE, HELD_OUT, TASK, TUNED, Case
 from tests.quality.logistic import Fit, fit_logistic
 
 RIDGE = 1.0

@@ -14,10 +14,8 @@ from pathlib import Path
 import pytest
 
 from opx.formats.registry import is_known
-from tests.quality.secrets.clean import OWN, ROOT, dangerous, texts_below
-from tests.quality.secrets.measuring import Judged, cleaned, judge, masked_spans, recall
-from tests.quality.secrets.report import PAGE, with_tables
-from tests.quality.secrets.samples import FORMS, HALVES, samples, second_samples
+from tests.quality.secrets.measuring import PAGE, Judged, cleaned, judge, masked_spans, recall, with_tables
+from tests.quality.secrets.samples import FORMS, HALVES, OWN, ROOT, dangerous, samples, second_samples, texts_below
 from tests.support.parsing_support import text_of
 
 LEAST = {"tuned": 0.97, "judged": 0.85}

@@ -13,12 +13,6 @@ from tests.doubles.misbehaving_site import MisbehavingSite, a_web
 
 
 @pytest.fixture
-def site() -> Iterator[MisbehavingSite]:
-    with MisbehavingSite() as running:
-        yield running
-
-
-@pytest.fixture
 def github(site: MisbehavingSite) -> GitHubDouble:
     return GitHubDouble(site)
 

@@ -9,16 +9,16 @@ from typing import Any, cast
 
 import pytest
 
-from opx.connectors.arrivals import STREAM, WEBHOOK, WRITE_SECONDS, Arrivals
 from opx.domain.record import to_json
 from opx.domain.scopes import Identity
-from opx.domain.sources import ArrivalState, LastArrival
 from opx.errors import StoreUnavailableError
 from opx.operations.context import Caller, Context
-from opx.operations.sources import ListStreams, list_streams
-from opx.operations.webhooks import ListWebhooks, list_webhooks
 from opx.ports import Condition, Table
 from opx.ports.tables import DELIVERIES
+from opx_streams import capability
+from opx_streams.arrivals import STREAM, WEBHOOK, WRITE_SECONDS, Arrivals, ArrivalState, LastArrival
+from opx_streams.operations.streams import ListStreams, list_streams
+from opx_streams.operations.webhooks import ListWebhooks, list_webhooks
 from tests.support.stream_support import SystemUnderTest, a_stream, an_incident, from_kinesis
 from tests.support.webhook_support import Webhooks, an_issue, github, webhooks_in
 
@@ -31,7 +31,7 @@ def webhooks(tmp_path: Path) -> Iterator[Webhooks]:
 
 
 def last_of(webhooks: Webhooks, name: str) -> LastArrival | None:
-    return webhooks.services.connectors.arrivals.last(WEBHOOK, [name]).get(name)
+    return webhooks.services.part(capability.arrivals).last(WEBHOOK, [name]).get(name)
 
 
 def test_nothing_is_known_before_the_first_delivery(webhooks: Webhooks) -> None:
@@ -76,7 +76,7 @@ def test_records_of_a_stream_are_noted(tmp_path: Path) -> None:
     system = SystemUnderTest(tmp_path)
     with system.services as services:
         system.consume(from_kinesis([an_incident()]))
-        assert services.connectors.arrivals.last(STREAM, [a_stream().name])[a_stream().name].accepted
+        assert services.part(capability.arrivals).last(STREAM, [a_stream().name])[a_stream().name].accepted
         context = Context(services, Caller(Identity(), owns_system=True))
         assert list_streams(context, ListStreams()).last == {}  # it isn't declared
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from opx.domain.record import replace
-from opx.errors import KnowledgeConfigError, SecretNotFoundError
+from opx.errors import SecretNotFoundError
 from opx.operations.system import System
 from opx.ports.sources import Secrets
 from tests.support.webhook_support import KNOWLEDGE, webhooks_in
@@ -76,9 +76,10 @@ def test_health_reports_the_refused_secret(services: System) -> None:
         connected.close()
 
 
-def test_while_webhooks_are_declared_wrongly_a_registered_source_gets_none(services: System) -> None:
+def test_secrets_of_webhooks_stay_reserved_while_these_are_declared_wrongly(services: System) -> None:
     secrets = secrets_of(services, "registered")
     file = Path(services.settings.knowledge_file)
     file.write_text(file.read_text().replace("format: github", "format: gitlab"))
-    with pytest.raises(KnowledgeConfigError, match="gitlab"):
-        secrets.get("jira-token")
+    assert secrets.get("jira-token") == "t"
+    with pytest.raises(SecretNotFoundError, match="the secret hub belongs to webhook"):
+        secrets.get("hub")

@@ -12,8 +12,8 @@ from opx.adapters.web import HttpWeb
 from opx.connectors.connector import Connector
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError, SourceUnavailableError
 from opx_testing.fake_time import FakeTime
+from tests.doubles.discourse_forum import BEGAN, StackExchangeDouble, a_question, an_answer, packed
 from tests.doubles.misbehaving_site import MisbehavingSite, a_web
-from tests.doubles.stack_exchange_api import BEGAN, StackExchangeDouble, a_question, an_answer, packed
 from tests.support.feed_support import Corpus, a_connector
 
 SINCE = "2026-02-02T02:40:04Z"

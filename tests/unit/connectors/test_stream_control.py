@@ -14,6 +14,7 @@ from opx.errors import InvalidInputError, StoreUnavailableError
 from opx.operations.system import System
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_streams import capability
 from tests.support.cli_support import Opx
 from tests.support.fakes import WordsEmbedder
 from tests.support.stream_support import KINESIS, MSK, REDIS, SQS
@@ -89,13 +90,15 @@ class TestDeployed:
 
     def test_the_same_stream_has_one_subscription(self, services: System) -> None:
         ids = {self.subscribe(services, filter=pattern) for pattern in (None, {"a": [1]})}
-        assert [stream.name for stream in services.connectors.streams.all()] == list(ids)
-        assert services.connectors.streams.all()[0].pattern == {"a": [1]}
+        assert [stream.name for stream in services.part(capability.StreamIngestion).repository.all()] == list(ids)
+        assert services.part(capability.StreamIngestion).repository.all()[0].pattern == {"a": [1]}
         assert self.calls(services) == [("put", SQS), ("put", SQS)]
 
     def test_a_topic_stands_behind_the_address(self, services: System) -> None:
         self.subscribe(services, f"{MSK}#orders")
-        assert [(one.source, one.topic) for one in services.connectors.streams.all()] == [(MSK, "orders")]
+        assert [(one.source, one.topic) for one in services.part(capability.StreamIngestion).repository.all()] == [
+            (MSK, "orders")
+        ]
 
     def test_a_category_of_another_tier_is_refused(self, services: System) -> None:
         with pytest.raises(InvalidInputError, match="tier"):
@@ -104,24 +107,27 @@ class TestDeployed:
     def test_functions_read_no_redis(self, services: System) -> None:
         with pytest.raises(InvalidInputError, match="Redis is not read by functions"):
             self.subscribe(services, f"{REDIS}#t")
-        assert services.connectors.streams.all() == []
+        assert services.part(capability.StreamIngestion).repository.all() == []
 
     def test_another_stream_under_the_name_takes_the_place_of_the_first(self, services: System) -> None:
-        control = services.connectors.stream_control
+        control = services.part(capability.StreamIngestion).control
         for source in (SQS, KINESIS):
             control.subscribe(source, "operations/incidents", None, name="s")
         assert self.calls(services) == [("put", SQS), ("delete", SQS), ("put", KINESIS)]
 
     def test_an_ended_subscription_is_read_no_more(self, services: System) -> None:
-        services.connectors.stream_control.end(self.subscribe(services))
-        assert (self.calls(services)[-1], services.connectors.streams.all()) == (("delete", SQS), [])
+        services.part(capability.StreamIngestion).control.end(self.subscribe(services))
+        assert (self.calls(services)[-1], services.part(capability.StreamIngestion).repository.all()) == (
+            ("delete", SQS),
+            [],
+        )
 
     def test_one_that_could_not_be_ended_can_still_be(self, services: System) -> None:
         name = self.subscribe(services)
         assert isinstance(services.ports.functions.stream_subscriptions, Subscriptions)
         services.ports.functions.stream_subscriptions.error = StoreUnavailableError("throttled")
         with pytest.raises(StoreUnavailableError):
-            services.connectors.stream_control.end(name)
+            services.part(capability.StreamIngestion).control.end(name)
         services.ports.functions.stream_subscriptions.error = None
-        services.connectors.stream_control.end(name)
-        assert services.connectors.streams.all() == []
+        services.part(capability.StreamIngestion).control.end(name)
+        assert services.part(capability.StreamIngestion).repository.all() == []

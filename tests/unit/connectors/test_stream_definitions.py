@@ -11,13 +11,13 @@ import pytest
 
 from opx.adapters.embedded.database import open_database
 from opx.adapters.embedded.table import SqliteTable
-from opx.connectors.streams.definitions import StreamRepository, declared_streams, stream_of, subscription_id
-from opx.connectors.streams.patterns import mapping_of
 from opx.domain.sources import StreamDefinition, StreamKind
 from opx.errors import InvalidInputError, KnowledgeConfigError
 from opx.ports import Table
 from opx.ports.tables import SOURCES
 from opx.runtime.knowledge_file import load_knowledge
+from opx_aws.event_source_mappings import mapping_of
+from opx_streams.streams.definitions import StreamRepository, declared_streams, stream_of, subscription_id
 from tests.support.stream_support import ACCOUNT, BROKERS, FIFO, KINESIS, MSK, REDIS, SQS, a_stream
 
 KNOWLEDGE = """

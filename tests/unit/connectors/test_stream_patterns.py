@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opx.connectors.streams.patterns import MAX_DEPTH, checked_pattern, matches
 from opx.errors import InvalidInputError
+from opx_streams.streams.patterns import MAX_DEPTH, checked_pattern, matches
 
 RECORD = {
     "severity": "critical",

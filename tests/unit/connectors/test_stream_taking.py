@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from opx.connectors.streams.taking import consume_batch, delivered_records
 from opx.domain.provenance import ChannelKind
 from opx.errors import InvalidInputError
 from opx.ingestion.channels import arrival_of
 from opx.runtime.metrics import Metric
+from opx_streams.capability import StreamIngestion
+from opx_streams.streams.taking import consume_batch, delivered_records
 from tests.support.cli_support import Opx
 from tests.support.fakes import Measured
 from tests.support.stream_support import (
@@ -151,7 +152,7 @@ class TestFailedItems:
     def test_the_command_lists_it_with_its_reason_and_tries_it_again(self, tmp_path: Path) -> None:
         opx = Opx(tmp_path)
         with SystemUnderTest(opx.home).services as services:
-            batch, ways = from_kinesis([b'{"title": "cut']), services.connectors
+            batch, ways = from_kinesis([b'{"title": "cut']), services.part(StreamIngestion)
             taken = {"values_of": ways.taker_of_values, "note": ways.note_record}
             consume_batch(batch, (a_stream(),), services.manager, Measured(), **taken)  # type: ignore[arg-type]
             list(services.manager.work())

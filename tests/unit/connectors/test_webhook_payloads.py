@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from opx.connectors.alerting import alertmanager, cloudwatch, pagerduty
 from opx.connectors.deliveries import MAX_TAGS, DocumentUpdate, PayloadError, document, metadata, moment, part
 from opx_connectors.atlassian import jira_webhook as jira
 from opx_connectors.atlassian import statuspage_webhook as statuspage
 from opx_connectors.github import webhook as github
+from opx_streams.alerting import alertmanager, cloudwatch, pagerduty
 from tests.support.webhook_support import an_incident, an_issue
 
 REPOSITORY = {"full_name": "acme/shop"}

@@ -12,12 +12,13 @@ from urllib.parse import urlencode
 import pytest
 
 from opx.connectors.deliveries import MAX_BODY_BYTES, Delivery, DocumentUpdate
-from opx.connectors.webhooks.remembering import LEASE_SECONDS, Deliveries, Order
 from opx.domain.provenance import Channel, ChannelKind
 from opx.errors import StoreUnavailableError
 from opx.ingestion.channels import arrival_of
 from opx.ports import Condition
 from opx.ports.tables import DELIVERIES
+from opx_streams import capability
+from opx_streams.webhooks.remembering import LEASE_SECONDS, Deliveries, Order
 from tests.support.webhook_support import (
     KNOWLEDGE,
     NOW,
@@ -391,9 +392,7 @@ class TestUnavailable:
         webhooks = webhooks_in(tmp_path)
         (tmp_path / "knowledge.yaml").write_text(KNOWLEDGE.replace("format: jira", "format: yira"))
         with webhooks.services:
-            from opx.connectors.webhooks.receiving import answer
-
-            found = answer(webhooks.services.connectors.webhook_receiver, github(an_issue()))
+            found = capability.WebhookIngestion(webhooks.services).answer(github(an_issue()))
         assert (found.status, found.payload["error"]["code"]) == (500, "internal")
 
 

@@ -20,11 +20,11 @@ from cryptography.x509.oid import NameOID
 
 from opx.adapters.web import Exchanges, HttpReply, HttpRequest, open_web
 from opx.connectors.deliveries import Delivery
-from opx.connectors.webhooks import receiving
-from opx.connectors.webhooks.signatures import SnsMessages
 from opx.errors import ForbiddenAddressError, SourceUnavailableError
 from opx.hygiene.addresses import AddressBook
 from opx.ports.sources import WebReply
+from opx_streams.webhooks import receiving
+from opx_streams.webhooks.signatures import SnsMessages
 from tests.support.webhook_support import NOW, TOPIC, Webhooks, bare, webhooks_in
 
 HOST = "https://sns.eu-central-1.amazonaws.com"

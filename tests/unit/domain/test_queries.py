@@ -70,7 +70,7 @@ def test_modes_and_fusions_are_known_by_name() -> None:
 
 
 def test_too_many_results_are_lowered_to_the_most_there_are() -> None:
-    assert QueryConfig(max_results=MAX_RESULTS + 1).max_results == MAX_RESULTS
+    assert QueryConfig(max_results=MAX_RESULTS + 1).max_results == MAX_RESULTS == 100
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_confidence_may_be_any_probability(confidence: float) -> None:
         ({"min_confidence": -0.01}, "min_confidence"),
         ({"min_confidence": 1.01}, "min_confidence"),
         ({"min_confidence": math.nan}, "min_confidence"),
-        ({"max_results": 0}, "max_results"),
+        ({"max_results": 0}, "max_results must be at least 1"),
         ({"max_chunks_per_document": 0}, "max_chunks_per_document"),
         ({"tiers": ("intern",)}, "internal, specialized, internet"),
         ({"mode": "slow"}, "fast, balanced"),

@@ -14,7 +14,7 @@ from opx.domain.titles import chosen, completed, disambiguated, is_completed, is
 from opx.ingestion.chunking import ChunkOwner
 from opx.text.procedures.outline import outline_of
 from tests.support.archive_support import put, services_at
-from tests.support.chunking_support import chunk_document
+from tests.support.parsing_support import chunk_document
 
 TITLES = st.text(st.sampled_from("aA1 ()-") | st.characters(codec="utf-8"), max_size=30) | st.sampled_from(
     ["README", "Steps to check", "README (cart)", "Architecture", "Quorum (lost)", "etcdMembersDown"]

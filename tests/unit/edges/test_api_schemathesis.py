@@ -14,10 +14,19 @@ import requests
 from hypothesis import Phase, given, settings
 from schemathesis import Case, GenerationMode
 
-from tests.doubles.api_adapter import ADDRESS, session_of
 from tests.doubles.api_gateway import UploadAddresses
 from tests.support.agent_calls import DISK, a_system, id_of
-from tests.support.schemathesis_support import ANSWERED, FEED, NAMES, OPERATIONS, UnreadQueue, boundary_cases, check
+from tests.support.schemathesis_support import (
+    ADDRESS,
+    ANSWERED,
+    FEED,
+    NAMES,
+    OPERATIONS,
+    UnreadQueue,
+    boundary_cases,
+    check,
+    session_of,
+)
 
 every_operation = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.label)
 

@@ -15,12 +15,12 @@ from mcp.client.stdio import StdioServerParameters
 from mcp.server import Server
 
 from opx.domain.scopes import Identity, Scope
-from opx.edges.mcp import http_app, make_server, tools_for
-from opx.edges.serving.listening import HttpServer, listening_socket
 from opx.operations.context import Caller, Context
 from opx.operations.system import System
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_serve.listening import HttpServer, listening_socket
+from opx_serve.mcp import http_app, make_server, tools_for
 from tests.support.cli_support import environment
 from tests.support.fakes import WordsEmbedder
 from tests.support.serving_support import LocalServer, over_mcp

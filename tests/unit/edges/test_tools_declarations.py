@@ -14,7 +14,8 @@ from opx.edges.tools import granted, read_arguments, snake_case, tool_named
 from opx.operations import load
 from opx.operations.reading import GetDocumentDetails
 from opx.operations.registry import GROUPS, KNOWLEDGE, LEARNING, MAX_FUNCTION_PARAMETERS, MAX_TOOLS, Operation
-from opx.operations.research import ResearchTopic, SearchDocs, SearchRunbooks
+from opx.operations.search_tools import SearchDocs, SearchRunbooks
+from opx_web.operations import ResearchTopic
 
 TOOLS = load().tools()
 KNOWLEDGE_TOOLS = load().tools(KNOWLEDGE)

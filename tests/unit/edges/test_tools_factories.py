@@ -13,8 +13,10 @@ from opx.edges.factories import CallableTool
 from opx.errors import StoreUnavailableError
 from opx.operations.context import Caller, Context
 from opx.operations.registry import REGISTRY, Run
-from opx.operations.research import research_topic, search_docs
+from opx.operations.search_tools import search_docs
 from opx.operations.system import System
+from opx_web.operations import research_topic
+from opx_web.research.researcher import Researchers
 from tests.support.agent_calls import DISK_TITLE, a_system
 
 VAULT = "Unseal the acme vault"
@@ -79,6 +81,6 @@ def test_an_unavailable_store_is_reported(services: System, monkeypatch: pytest.
     def unavailable(*_: object, **__: object) -> None:
         raise StoreUnavailableError("no route to host")
 
-    monkeypatch.setattr(services.questions, "research", unavailable)
+    monkeypatch.setattr(services.part(Researchers), "of", unavailable)
     tool = tool_of(research_topic, services)
     assert tool(topic="disks") == "Error: the knowledge base is unavailable for now"

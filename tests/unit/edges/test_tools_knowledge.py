@@ -12,7 +12,6 @@ import pytest
 from opx.domain.documents import KnowledgeDocument
 from opx.domain.queries import Band, QueryConfig
 from opx.domain.record import replace
-from opx.domain.research import Finding, ResearchReport, ResearchStep, StepKind
 from opx.domain.results import Absent, RetrievalResult
 from opx.domain.scopes import Identity
 from opx.edges.calling import plain
@@ -28,11 +27,14 @@ from opx.hygiene.untrusted import QUOTED
 from opx.operations import load
 from opx.operations.context import Caller, Context
 from opx.operations.reading import GetDocumentDetails, get_document_details
-from opx.operations.research import DocsAnswer, FoundAnswer, ResearchAnswer
+from opx.operations.search_tools import DocsAnswer, FoundAnswer
 from opx.operations.system import System
 from opx.ports import SearchRequest, SearchResponse
 from opx.retrieval.citations import NOTHING_FOUND, handed_over
 from opx.runtime.metrics import Metric, Report, unreported
+from opx_web.operations import ResearchAnswer
+from opx_web.reports import Finding, ResearchReport, ResearchStep, StepKind
+from opx_web.research.researcher import Researchers
 from tests.support.agent_calls import DISK, DISK_TITLE, a_system, id_of, reply_schema
 from tests.support.fakes import Measured
 
@@ -279,7 +281,7 @@ class TestResearch:
 
     def test_topic_and_iterations_are_passed_on(self, services: System, monkeypatch: pytest.MonkeyPatch) -> None:
         researcher = FakeResearcher(self.REPORT)
-        monkeypatch.setattr(services.questions, "research", lambda *_, **__: researcher)
+        monkeypatch.setattr(services.part(Researchers), "of", lambda *_, **__: researcher)
         tools = KnowledgeTools(services, NOBODY)
         tools.call("research_topic", topic="disks", maxIterations="2")
         assert researcher.calls == [("disks", 2, Band.LIKELY.least)]

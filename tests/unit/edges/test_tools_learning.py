@@ -13,7 +13,6 @@ from opx.domain.learning import EntryType
 from opx.domain.queries import QueryConfig
 from opx.domain.scopes import Identity
 from opx.edges.calling import plain
-from opx.edges.mcp import tools_for
 from opx.edges.tools import call_tool
 from opx.errors import InvalidInputError, NotOrchestratorError
 from opx.operations import load
@@ -23,6 +22,7 @@ from opx.operations.learning import ProcessCheckpoint, process_checkpoint
 from opx.operations.registry import LEARNING
 from opx.operations.system import System
 from opx.settings import Settings
+from opx_serve.mcp import tools_for
 from tests.support.agent_calls import a_function_event, an_api_event, body_of, reply_schema, text_of
 from tests.support.cli_support import word_services
 from tests.support.fakes import FakeContext, function_logs

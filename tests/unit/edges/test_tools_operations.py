@@ -22,10 +22,11 @@ from opx.operations import load
 from opx.operations.context import Caller, Context
 from opx.operations.grants import ToolGrants, read_grants
 from opx.operations.registry import OPERATIONS
-from opx.operations.telemetry import GetBaseline, get_baseline
 from opx.ports.telemetry import LogQuery
 from opx.runtime.knowledge_file import Installation
 from opx.settings import Settings
+from opx_telemetry.capability import baselines, telemetry
+from opx_telemetry.operations import GetBaseline, get_baseline
 from tests.support.agent_calls import a_function_event, an_api_event, body_of, reply_schema, state_of, text_of
 from tests.support.fakes import FakeContext, function_logs
 from tests.support.telemetry_support import GROUP, RULES, fake_stores
@@ -70,9 +71,11 @@ class SystemUnderTest(SimpleNamespace):
 def system() -> SystemUnderTest:
     installation = Installation(Settings(), lambda: NOW)
     installation.declare(read_grants, ToolGrants(agents={"responder": frozenset(TOOLS)}))
+    fakes = SimpleNamespace(stores=fake_stores(), rules=RULES, baselines=FakeBaselines())
     return SystemUnderTest(
         clock=lambda: NOW,
-        telemetry=SimpleNamespace(stores=fake_stores(), rules=RULES, baselines=FakeBaselines()),
+        telemetry=fakes,
+        part={telemetry: fakes, baselines: fakes.baselines}.__getitem__,
         corpus=SimpleNamespace(projects=FakeProjects()),
         settings=installation.settings,
         installation=installation,

@@ -40,23 +40,53 @@ def test_a_page_without_a_title_has_none() -> None:
     assert parsed("Text\n", "a.asciidoc").title is None
 
 
-def test_sections_are_headings() -> None:
-    assert text_of("= T\n\n== One\n\n=== Two\n\ntext\n", "a.adoc") == "# T\n\n## One\n\n### Two\n\ntext\n\n"
+SHOWN = {
+    "sections are headings": ("= T\n\n== One\n\n=== Two\n\ntext\n", "# T\n\n## One\n\n### Two\n\ntext\n\n"),
+    "attributes are put in and unknown ones stay": (
+        ":v: 9\n\nuse {v} of {unknown} and \\{v}\n",
+        "use 9 of {unknown} and {v}\n\n",
+    ),
+    "code in a list is a code block with its language": (
+        "* one\n+\n[source,bash]\n----\ndf -h\n\n# all\n----\n* two\n",
+        "- one\n\n```bash\ndf -h\n\n# all\n```\n\n- two\n\n",
+    ),
+    "described terms are bold": (
+        "CPU:: The processor\nRAM::\n  The memory\n",
+        "- **CPU**: The processor\n- **RAM**\n  The memory\n\n",
+    ),
+    "admonitions are named": (
+        "NOTE: Be careful.\n\n[WARNING]\n====\nNever.\n====\n\n[TIP]\nTry it.\n",
+        "**Note:** Be careful.\n\n**Warning:**\n\nNever.\n\n**Tip:** Try it.\n\n",
+    ),
+    "a table keeps its header and cells": (
+        '[cols="1,2", options="header"]\n|===\n|Name |Port\n\n|db\n|5432 \\| 5433\n|web |80\n|===\n',
+        "| Name | Port |\n| --- | --- |\n| db | 5432 \\| 5433 |\n| web | 80 |\n\n",
+    ),
+    "a table may be csv": (
+        '[%header,format=csv]\n|===\na,b\n1,"2,3"\n|===\n',
+        "| a | b |\n| --- | --- |\n| 1 | 2,3 |\n\n",
+    ),
+    "links images and references are text": (
+        "See https://e.org/x[the docs,window=_blank], image:a.png[Plan], <<id,there>> and xref:b.adoc[b].\n",
+        "See the docs (https://e.org/x), Plan, there and b.\n\n",
+    ),
+    "bold and code are kept": ("a *bold* and `code` and 2*3*4\n", "a **bold** and `code` and 2*3*4\n\n"),
+    "comments and conditions are left out": (
+        "// no\na\n\n////\nno\n////\n\nifdef::env[]\nb\nendif::[]\n",
+        "a\n\nb\n\n",
+    ),
+    "text does not become a heading or an open code block": ("a\n# b\nc\n-\n", "a\n\\# b\n**c**\n\n\n"),
+    "an unclosed block is kept": ("----\nx\n\n== y\n", "```\nx\n\n== y\n```\n\n"),
+    "lists are nested": (
+        "* one\n** two\n- three\n\n. first\n.. deeper\n. second\n",
+        "- one\n  - two\n- three\n\n1. first\n  1. deeper\n1. second\n\n",
+    ),
+}
 
 
-def test_attributes_are_put_in_and_unknown_ones_stay() -> None:
-    assert text_of(":v: 9\n\nuse {v} of {unknown} and \\{v}\n", "a.adoc") == "use 9 of {unknown} and {v}\n\n"
-
-
-def test_lists_are_nested() -> None:
-    text = "* one\n** two\n- three\n\n. first\n.. deeper\n. second\n"
-    expected = "- one\n  - two\n- three\n\n1. first\n  1. deeper\n1. second\n\n"
+@pytest.mark.parametrize(("text", "expected"), SHOWN.values(), ids=SHOWN)
+def test_page_becomes_markdown(text: str, expected: str) -> None:
     assert text_of(text, "a.adoc") == expected
-
-
-def test_code_in_a_list_is_a_code_block_with_its_language() -> None:
-    text = "* one\n+\n[source,bash]\n----\ndf -h\n\n# all\n----\n* two\n"
-    assert text_of(text, "a.adoc") == "- one\n\n```bash\ndf -h\n\n# all\n```\n\n- two\n\n"
 
 
 @pytest.mark.parametrize(
@@ -67,39 +97,9 @@ def test_ways_to_write_code(text: str) -> None:
     assert text_of(text, "a.adoc") == "```sh\nx\n```\n\n"
 
 
-def test_described_terms_are_bold() -> None:
-    assert text_of("CPU:: The processor\nRAM::\n  The memory\n", "a.adoc") == (
-        "- **CPU**: The processor\n- **RAM**\n  The memory\n\n"
-    )
-
-
-def test_admonitions_are_named() -> None:
-    text = "NOTE: Be careful.\n\n[WARNING]\n====\nNever.\n====\n\n[TIP]\nTry it.\n"
-    assert text_of(text, "a.adoc") == "**Note:** Be careful.\n\n**Warning:**\n\nNever.\n\n**Tip:** Try it.\n\n"
-
-
-def test_a_table_keeps_its_header_and_cells() -> None:
-    text = '[cols="1,2", options="header"]\n|===\n|Name |Port\n\n|db\n|5432 \\| 5433\n|web |80\n|===\n'
-    assert text_of(text, "a.adoc") == ("| Name | Port |\n| --- | --- |\n| db | 5432 \\| 5433 |\n| web | 80 |\n\n")
-
-
 def test_cells_that_span_or_repeat_are_counted() -> None:
     text = "[cols=3*]\n|===\n2+|wide |a\n3*|same\n|===\n"
     assert "| wide |  | a |\n| same | same | same |\n" in text_of(text, "a.adoc")
-
-
-def test_a_table_may_be_csv() -> None:
-    text = '[%header,format=csv]\n|===\na,b\n1,"2,3"\n|===\n'
-    assert text_of(text, "a.adoc") == "| a | b |\n| --- | --- |\n| 1 | 2,3 |\n\n"
-
-
-def test_links_images_and_references_are_text() -> None:
-    text = "See https://e.org/x[the docs,window=_blank], image:a.png[Plan], <<id,there>> and xref:b.adoc[b].\n"
-    assert text_of(text, "a.adoc") == "See the docs (https://e.org/x), Plan, there and b.\n\n"
-
-
-def test_bold_and_code_are_kept() -> None:
-    assert text_of("a *bold* and `code` and 2*3*4\n", "a.adoc") == "a **bold** and `code` and 2*3*4\n\n"
 
 
 def test_includes_are_not_followed_but_remarked_on() -> None:
@@ -109,19 +109,6 @@ def test_includes_are_not_followed_but_remarked_on() -> None:
         "a.adoc: line 3 includes /etc/passwd, which is not followed",
         "a.adoc: a block includes b.sh, which is not followed",
     ]
-
-
-def test_comments_and_conditions_are_left_out() -> None:
-    text = "// no\na\n\n////\nno\n////\n\nifdef::env[]\nb\nendif::[]\n"
-    assert text_of(text, "a.adoc") == "a\n\nb\n\n"
-
-
-def test_text_does_not_become_a_heading_or_an_open_code_block() -> None:
-    assert text_of("a\n# b\nc\n-\n", "a.adoc") == "a\n\\# b\n**c**\n\n\n"
-
-
-def test_an_unclosed_block_is_kept() -> None:
-    assert text_of("----\nx\n\n== y\n", "a.adoc") == "```\nx\n\n== y\n```\n\n"
 
 
 def test_attributes_of_attributes_do_not_multiply() -> None:

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from opx.ingestion.chunking import ChunkOwner
 from opx_code.languages import LANGUAGES
-from tests.support.chunking_support import chunk_document
-from tests.support.parsing_support import outcome, parsed, text_of
+from tests.support.parsing_support import chunk_document, outcome, parsed, text_of
 
 PYTHON = '''"""Users of the shop."""
 import os

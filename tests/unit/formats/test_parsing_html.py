@@ -1,10 +1,11 @@
-"""HTML pages."""
+"""HTML pages, also those of Confluence's export."""
 
 from __future__ import annotations
 
 import pytest
 
 from opx.formats.markup import html
+from opx.formats.markup.html import read_html
 from tests.support.parsing_support import parsed, refusal, text_of
 
 
@@ -36,14 +37,33 @@ def test_a_language_that_is_no_code_is_left_out() -> None:
     assert parsed('<html lang="x-default"><p>x</p></html>', "a.html").metadata == {}
 
 
-def test_headings_and_nested_lists_are_kept() -> None:
-    html = page("<h2>Steps</h2><ol start=3><li>One<ul><li>Deep</li></ul></li><li>Two</li></ol><p>End</p>")
-    assert text_of(html, "a.html") == "## Steps\n\n3. One\n   - Deep\n4. Two\n\nEnd\n"
+SHOWN = {
+    "headings and nested lists are kept": (
+        "<h2>Steps</h2><ol start=3><li>One<ul><li>Deep</li></ul></li><li>Two</li></ol><p>End</p>",
+        "## Steps\n\n3. One\n   - Deep\n4. Two\n\nEnd\n",
+    ),
+    "tables are kept": (
+        "<table><tr><th>Name</th><th>Port</th></tr><tr><td>db</td><td>5432</td></tr></table>",
+        "| Name | Port |\n| --- | --- |\n| db | 5432 |\n",
+    ),
+    "a fence is longer than those in the code": ("<pre>```\ncode\n```</pre>", "````\n```\ncode\n```\n````\n"),
+    "links keep text and address": (
+        '<p>See <a href="https://example.org/x">the guide</a>, <a href="#top">top</a>.</p>',
+        "See the guide (https://example.org/x), top.\n",
+    ),
+    "identifiers are not escaped": ("<p>max_connections * 2</p>", "max_connections * 2\n"),
+    "an article keeps the heading of its header": (
+        "<article><header><h1>Title</h1><p>by someone</p></header><p>text</p></article>",
+        "# Title\n\ntext\n",
+    ),
+    "an empty main part is not taken": ("<main></main><p>kept</p>", "kept\n"),
+    "several articles are all taken": ("<article>one</article><article>two</article>", "one\n\ntwo\n"),
+}
 
 
-def test_tables_are_kept() -> None:
-    html = page("<table><tr><th>Name</th><th>Port</th></tr><tr><td>db</td><td>5432</td></tr></table>")
-    assert text_of(html, "a.html") == "| Name | Port |\n| --- | --- |\n| db | 5432 |\n"
+@pytest.mark.parametrize(("html", "expected"), SHOWN.values(), ids=SHOWN)
+def test_body_becomes_markdown(html: str, expected: str) -> None:
+    assert text_of(page(html), "a.html") == expected
 
 
 @pytest.mark.parametrize(
@@ -58,27 +78,9 @@ def test_code_blocks_keep_language_and_layout(html: str) -> None:
     assert text_of(page(html), "a.html") == "```bash\ndf -h\n\n\n  ls\n```\n"
 
 
-def test_a_fence_is_longer_than_those_in_the_code() -> None:
-    assert text_of(page("<pre>```\ncode\n```</pre>"), "a.html") == "````\n```\ncode\n```\n````\n"
-
-
-def test_links_keep_text_and_address() -> None:
-    html = page('<p>See <a href="https://example.org/x">the guide</a>, <a href="#top">top</a>.</p>')
-    assert text_of(html, "a.html") == "See the guide (https://example.org/x), top.\n"
-
-
-def test_identifiers_are_not_escaped() -> None:
-    assert text_of(page("<p>max_connections * 2</p>"), "a.html") == "max_connections * 2\n"
-
-
 @pytest.mark.parametrize("tag", ["script", "style", "nav", "footer", "aside", "form", "noscript", "template", "svg"])
 def test_scripts_navigation_and_other_non_content_elements_are_left_out(tag: str) -> None:
     assert text_of(page(f"<p>kept</p><div><{tag}>dropped</{tag}></div>"), "a.html") == "kept\n"
-
-
-def test_an_article_keeps_the_heading_of_its_header() -> None:
-    html = page("<article><header><h1>Title</h1><p>by someone</p></header><p>text</p></article>")
-    assert text_of(html, "a.html") == "# Title\n\ntext\n"
 
 
 @pytest.mark.parametrize(
@@ -87,14 +89,6 @@ def test_an_article_keeps_the_heading_of_its_header() -> None:
 )
 def test_the_main_part_is_taken(main: str) -> None:
     assert text_of(page(f"<div>menu</div>{main}<div>legal</div>"), "a.html") == "kept\n"
-
-
-def test_an_empty_main_part_is_not_taken() -> None:
-    assert text_of(page("<main></main><p>kept</p>"), "a.html") == "kept\n"
-
-
-def test_several_articles_are_all_taken() -> None:
-    assert text_of(page("<article>one</article><article>two</article>"), "a.html") == "one\n\ntwo\n"
 
 
 def test_end_tags_may_be_left_out() -> None:
@@ -205,3 +199,46 @@ def test_bytes_that_are_not_in_the_declared_charset_are_refused(charset: str) ->
 def test_a_charset_declared_far_down_is_not_looked_for() -> None:
     html = page("<p>Störung</p>", f'<!--{"x" * 1024}--><meta charset="iso-8859-1">').encode("latin-1")
     assert "not valid UTF-8" in refusal(html, "a.html")
+
+
+EXPORT = """\
+<html><head><title>OPS : Fail over RDS</title></head><body class="theme-default aui-theme-default">
+<div id="page"><div id="main" class="aui-page-panel">
+<div id="main-header"><div id="breadcrumb-section"><ol><li><a href="index.html">Operations</a></li></ol></div>
+<h1 id="title-heading" class="pagetitle"><span id="title-text"> OPS : Fail over RDS </span></h1></div>
+<div id="content" class="view">
+<div class="page-metadata"> Created by <span class='author'> Ann Lee</span>{created}, last modified by
+<span class='editor'> Bob Roe</span> on Mar 01, 2023 </div>
+<div id="main-content" class="wiki-content group"><h2>Steps</h2><p>Run the failover.</p><p>Attachments stay.</p></div>
+<div class="pageSection group"><div class="pageSectionHeader"><h2 id="attachments">Attachments:</h2></div>
+<div class="greybox"><a href="x.png">diagram.png</a> (image/png)</div></div>
+</div></div>
+<div id="footer"><section class="footer-body"><p>Document generated by Confluence on Nov 01, 2023 10:00</p></section></div>
+</div></body></html>
+"""
+
+
+def test_furniture_is_left_out() -> None:
+    page = read_html(EXPORT.format(created=""), "x.html")
+    assert page.text == "## Steps\n\nRun the failover.\n\nAttachments stay.\n"
+
+
+def test_title_author_and_dates_are_the_pages() -> None:
+    page = read_html(EXPORT.format(created=" on Jan 15, 2020"), "x.html")
+    assert page.title == "Fail over RDS"
+    assert page.metadata == {"author": "Ann Lee", "created": "2020-01-15", "last_updated": "2023-03-01"}
+
+
+def test_one_date_is_that_of_the_last_change() -> None:
+    assert read_html(EXPORT.format(created=""), "x.html").metadata == {
+        "author": "Ann Lee",
+        "last_updated": "2023-03-01",
+    }
+
+
+def test_other_pages_keep_their_parts() -> None:
+    page = read_html(
+        "<html><body><div class='page-metadata'>Kept on Mar 01, 2023</div><p>Text</p></body></html>", "x.html"
+    )
+    assert "Kept on" in page.text
+    assert page.metadata == {}

@@ -57,28 +57,19 @@ def test_larger_text_becomes_headings_by_its_size(handbook: Read) -> None:
     assert headings == ["# Failing over", "## Limits", "## Commands", "# done"]  # the last is within code
 
 
-def test_a_table_with_lines_stays_a_table(handbook: Read) -> None:
-    assert "| Metric | Critical |\n| --- | --- |\n| lag | 30 s |" in handbook.text
+SHOWN = {
+    "a table with lines stays a table": "| Metric | Critical |\n| --- | --- |\n| lag | 30 s |",
+    "cells in columns are a table": "| Host | Role |\n| --- | --- |\n| db1 | primary |\n| db2 | replica |\n| db3 | witness |",
+    "text of fixed pitch becomes code with its spaces": "```\nif true; then\n  promote  db2\n# done\n```",
+    "bullets become list items": "- stop the jobs\n\n- promote the replica",
+    "words parted at the end of a line are joined": "tell the people on call",
+    "lines of a paragraph are joined": f"{SENTENCE}, page 2 says so.",
+}
 
 
-def test_cells_that_stand_below_each_other_become_a_table(handbook: Read) -> None:
-    assert "| Host | Role |\n| --- | --- |\n| db1 | primary |\n| db2 | replica |\n| db3 | witness |" in handbook.text
-
-
-def test_text_of_fixed_pitch_becomes_code_with_its_spaces(handbook: Read) -> None:
-    assert "```\nif true; then\n  promote  db2\n# done\n```" in handbook.text
-
-
-def test_bullets_become_list_items(handbook: Read) -> None:
-    assert "- stop the jobs\n\n- promote the replica" in handbook.text
-
-
-def test_words_parted_at_the_end_of_a_line_are_joined(handbook: Read) -> None:
-    assert "tell the people on call" in handbook.text
-
-
-def test_lines_of_a_paragraph_are_joined(handbook: Read) -> None:
-    assert f"{SENTENCE}, page 2 says so." in handbook.text
+@pytest.mark.parametrize("expected", SHOWN.values(), ids=SHOWN)
+def test_layout_becomes_markdown(handbook: Read, expected: str) -> None:
+    assert expected in handbook.text
 
 
 def test_headers_and_page_numbers_are_left_out(handbook: Read) -> None:

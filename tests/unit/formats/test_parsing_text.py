@@ -1,4 +1,4 @@
-"""Markdown without front matter, plain text, and what is common to all text: encoding, line ends, binary data, size."""
+"""Markdown with front matter, plain text, and what is common to all text: encoding, line ends, binary data, size."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opx.domain.ids import normalise
@@ -38,14 +38,22 @@ def test_arbitrary_bytes_of_no_known_extension_are_parsed_or_refused_as_unparsab
     assert outcome(data, name, a_category(title="$.a", content="$.b", tags="$..c")).startswith(("parsed", f"{name}: "))
 
 
-@given(text=st.text(st.sampled_from('<>/!-?"&#;=abphli td\n'), min_size=1))
-def test_arbitrary_markup_is_parsed_or_refused_as_unparsable(text: str) -> None:
-    assert outcome(text, "a.html").startswith(("parsed", "a.html: "))
+FUZZED = {
+    "a.csv": st.text(st.sampled_from("ab1 ,;|\t\n\r\"'\\é"), max_size=300),
+    "a.yaml": st.text(st.sampled_from("ab1 \n\t-:?{}[]&*!|>'\"%@#,.~é"), max_size=120),
+    "a.jsonl": st.text(st.sampled_from('a1 \n{}[]:,"\\u0ed8'), max_size=200),
+    "a.html": st.text(st.sampled_from('<>/!-?"&#;=abphli td\n'), min_size=1),
+    "a.md": st.text(st.sampled_from("---:[]{}&*!|>'\"# ab\n\t"), min_size=1).map("---\na: {}\n---\ntext".format),
+}
+"""Texts of the characters that a format gives a meaning."""
 
 
-@given(text=st.text(st.sampled_from("---:[]{}&*!|>'\"# ab\n\t"), min_size=1))
-def test_arbitrary_front_matter_is_parsed_or_refused_as_unparsable(text: str) -> None:
-    assert outcome(f"---\na: {text}\n---\ntext", "a.md").startswith(("parsed", "a.md: "))
+@pytest.mark.parametrize("name", FUZZED)
+@settings(max_examples=200, deadline=None)
+@given(data=st.data())
+def test_no_text_fails_but_by_a_refusal(name: str, data: st.DataObject) -> None:
+    found = outcome(data.draw(FUZZED[name]), name)
+    assert found == "parsed" or found.startswith(f"{name}: ")
 
 
 def test_line_ends_of_all_systems_become_newlines() -> None:
@@ -64,10 +72,6 @@ def test_a_character_across_two_blocks_is_kept_whole() -> None:
 
 def test_pieces_are_lines() -> None:
     assert list(parsed("a\n\nb").lines) == ["a\n", "\n", "b"]
-
-
-def test_composed_and_decomposed_characters_give_the_same_text() -> None:
-    assert text_of("Cafe\u0301") == "Café"
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
@@ -137,16 +141,27 @@ def test_known_binary_formats_are_named(data: bytes, kind: str) -> None:
     assert f"it looks like {kind}" in refusal(data)
 
 
-def test_a_nul_byte_is_refused_with_its_place() -> None:
-    assert "NUL byte at byte 3" in refusal(b"abc\0def")
+REFUSED = {
+    "a nul byte is refused with its place": ("NUL byte at byte 3", b"abc\0def"),
+    "a nul far into the file is refused with its line": ("NUL character in line 20001", "x\n" * 20_000 + "y\0"),
+    "many control characters are refused as binary": ("control characters", b"\x01\x02\x03\x04text"),
+    "utf32 is refused by name": ("UTF-32", "text".encode("utf-32")),
+    "invalid utf8 is refused with byte and line": ("not valid UTF-8 at byte 6 (line 2)", b"first\n\xe9t\xe9\n"),
+    "bytes after a byte order mark are counted from the beginning": ("at byte 4 (line 1)", b"\xef\xbb\xbfa\xff"),
+    "a character that the end cuts off is refused": ("not valid UTF-8 at byte 4 (line 1)", b"text\xc3"),
+    "invalid utf16 is refused": ("not valid UTF-16 at byte 4", b"\xff\xfea\x00\x00\xd8"),
+    "invalid utf8 far into the file is refused with byte and line": (
+        "not valid UTF-8 at byte 150000 (line 50001)",
+        ("é\n" * 50_000).encode() + b"\xff",
+    ),
+    "a line without a place to cut is refused": ("can't be separated", "\u0b3e" * 70_000),
+    "endless combining characters are refused": ("combining characters", "a" + "\u0301\u0316" * 200),
+}
 
 
-def test_a_nul_far_into_the_file_is_refused_with_its_line() -> None:
-    assert "NUL character in line 20001" in refusal("x\n" * 20_000 + "y\0")
-
-
-def test_many_control_characters_are_refused_as_binary() -> None:
-    assert "control characters" in refusal(b"\x01\x02\x03\x04text")
+@pytest.mark.parametrize(("reason", "data"), REFUSED.values(), ids=REFUSED)
+def test_bytes_that_are_no_text_are_refused_with_the_reason(reason: str, data: bytes | str) -> None:
+    assert reason in refusal(data)
 
 
 def test_a_control_character_among_ten_bytes_is_text() -> None:
@@ -157,31 +172,6 @@ def test_a_control_character_among_ten_bytes_is_text() -> None:
 def test_a_log_with_colours_is_text() -> None:
     line = "\x1b[31mERROR\x1b[0m it failed\n"
     assert text_of(line, "a.log") == line
-
-
-def test_utf32_is_refused_by_name() -> None:
-    assert "UTF-32" in refusal("text".encode("utf-32"))
-
-
-def test_invalid_utf8_is_refused_with_byte_and_line() -> None:
-    assert "not valid UTF-8 at byte 6 (line 2)" in refusal(b"first\n\xe9t\xe9\n")
-
-
-def test_invalid_utf8_far_into_the_file_is_refused_with_byte_and_line() -> None:
-    data = ("é\n" * 50_000).encode() + b"\xff"
-    assert "not valid UTF-8 at byte 150000 (line 50001)" in refusal(data)
-
-
-def test_bytes_after_a_byte_order_mark_are_counted_from_the_beginning() -> None:
-    assert "at byte 4 (line 1)" in refusal(b"\xef\xbb\xbfa\xff")
-
-
-def test_a_character_that_the_end_cuts_off_is_refused() -> None:
-    assert "not valid UTF-8 at byte 4 (line 1)" in refusal(b"text\xc3")
-
-
-def test_invalid_utf16_is_refused() -> None:
-    assert "not valid UTF-16 at byte 4" in refusal(b"\xff\xfea\x00\x00\xd8")
 
 
 # -- size ------------------------------------------------------------------------------------------------------------
@@ -205,14 +195,6 @@ def test_no_character_after_a_cut_composes_with_what_is_before_it() -> None:
         composed = unicodedata.normalize("NFC", parts)
         if len(composed) == 1:
             assert not any(map(decoding._starts_afresh, parts[1:])), hex(code)
-
-
-def test_a_line_without_a_place_to_cut_is_refused() -> None:
-    assert "can't be separated" in refusal("\u0b3e" * 70_000)
-
-
-def test_endless_combining_characters_are_refused() -> None:
-    assert "combining characters" in refusal("a" + "\u0301\u0316" * 200)
 
 
 def test_normal_use_of_combining_characters_is_not_refused() -> None:
@@ -267,3 +249,101 @@ def test_a_stream_that_returns_little_at_a_time_is_read_whole() -> None:
 def test_a_stream_that_returns_little_at_a_time_is_recognised() -> None:
     with pytest.raises(UnparsableDocumentError, match="a PDF"):
         parse(Slow(b"%PDF-1.7\n"), name="a.md", category=a_category())
+
+
+def test_front_matter_gives_title_and_metadata_and_leaves_the_text() -> None:
+    source = parsed("---\ntitle: Disk full\ntags: [linux, disk]\n---\n\n# Steps\n")
+    assert source.title == "Disk full"
+    assert source.metadata == {"title": "Disk full", "tags": ["linux", "disk"]}
+    assert "".join(source.lines) == "\n# Steps\n"
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("2025-02-04", "2025-02-04"),
+        ("2025-2-4 1:30:00", "2025-02-04T01:30:00"),
+        ("2025-02-04 10:30:00", "2025-02-04T10:30:00"),
+        ("1.10", "1.10"),
+        ("007", "007"),
+        ("on", "on"),
+        ('"1.8"', "1.8"),
+        ("~", None),
+        ("", None),
+    ],
+)
+def test_scalars_stay_as_written_and_dates_become_iso(written: str, read: str | None) -> None:
+    assert parsed(f"---\nvalue: {written}\n---\ntext").metadata == {"value": read}
+
+
+def test_nested_values_are_kept() -> None:
+    assert parsed("---\na:\n  b: [1, {c: 2}]\n---\ntext").metadata == {"a": {"b": ["1", {"c": "2"}]}}
+
+
+def test_three_dots_close_front_matter() -> None:
+    assert text_of("---\ntitle: T\n...\ntext") == "text"
+
+
+def test_empty_front_matter_is_allowed() -> None:
+    assert text_of("---\n---\ntext") == "text"
+
+
+def test_a_title_that_is_no_text_is_left_to_validation() -> None:
+    source = parsed("---\ntitle: [a]\n---\ntext")
+    assert (source.title, source.metadata) == (None, {"title": ["a"]})
+
+
+def test_front_matter_after_a_byte_order_mark_is_found() -> None:
+    assert parsed("\ufeff---\r\ntitle: T\r\n---\r\ntext").title == "T"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "---\n\ntitle: no\n\n---\n",
+        "---\nSome text under a rule.\n",
+        "text\n---\ntitle: T\n---\n",
+        " ---\ntitle: T\n---\n",
+        "----\ntitle: T\n---\n",
+        "---",
+    ],
+)
+def test_lines_that_are_no_front_matter_stay_in_the_text(text: str) -> None:
+    source = parsed(text)
+    assert source.metadata == {}
+    assert "".join(source.lines) == text
+
+
+def test_plain_text_has_no_front_matter() -> None:
+    text = "---\ntitle: T\n---\ntext"
+    assert text_of(text, "a.txt") == text
+
+
+@pytest.mark.parametrize("body", ["", "\n \n"])
+def test_front_matter_without_text_is_refused(body: str) -> None:
+    assert "only front matter" in refusal(f"---\ntitle: T\n---\n{body}")
+
+
+REFUSED_FRONT_MATTER = {
+    "a yaml error is refused with its line in the file": (
+        "not valid YAML in line 3",
+        "---\ntitle: T\ntags: a: b\n---\ntext",
+    ),
+    "missing closing line is refused": ("no line `---` closes the front matter", "---\ntitle: T\n\n# Heading\n"),
+    "front matter over 64 kib is refused": ("in the first 64 KiB", "---\n" + "key: value\n" * 7000 + "---\ntext"),
+    "aliases are refused": ("YAML alias in line 3", "---\na: &x [1]\nb: *x\n---\ntext"),
+    "deep nesting is refused": ("nested deeper", f"---\na: {'[' * 5000}{']' * 5000}\n---\ntext"),
+    "a key that is given twice is refused": ("'title' again in line 3", "---\ntitle: a\ntitle: b\n---\ntext"),
+    "a date that does not exist is refused": ("'2025-13-45' in line 2", "---\ndate: 2025-13-45\n---\ntext"),
+    "a key that is a list is refused": ("key in line 2", "---\n[a]: b\n---\ntext"),
+}
+
+
+@pytest.mark.parametrize(("reason", "text"), REFUSED_FRONT_MATTER.values(), ids=REFUSED_FRONT_MATTER)
+def test_front_matter_is_refused_with_the_reason(reason: str, text: str) -> None:
+    assert reason in refusal(text)
+
+
+@pytest.mark.parametrize("block", ["- a\n- b\n", "just words\n"])
+def test_front_matter_that_is_no_mapping_is_refused(block: str) -> None:
+    assert "must be a mapping" in refusal(f"---\n{block}---\ntext")

@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opx.ingestion.chunking import ChunkOwner
-from tests.support.chunking_support import chunk_document
-from tests.support.parsing_support import a_category, outcome, parsed, text_of
+from tests.support.parsing_support import a_category, chunk_document, outcome, parsed, text_of
 
 RULES = """\
 # Rules of the shop
@@ -157,13 +156,6 @@ def test_a_mapping_is_not_used_where_there_are_aliases() -> None:
 def test_a_mapping_that_does_not_fit_is_not_used() -> None:
     category = a_category(title="$.title", content="$.steps")
     assert "## Alert CheckoutErrors" in text_of(RULES, "a.yaml", category)
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.text(st.sampled_from("ab1 \n\t-:?{}[]&*!|>'\"%@#,.~é"), max_size=120))
-def test_no_text_fails_but_by_a_refusal(text: str) -> None:
-    found = outcome(text, "a.yaml")
-    assert found == "parsed" or found.startswith("a.yaml: ")
 
 
 @settings(max_examples=40, deadline=None)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opx.adapters.embedded.database import Database, open_database
+from opx.adapters.embedded.database import Database
 from opx.adapters.embedded.table import SqliteTable
 from opx.domain.graph import Alias
 from opx.domain.scopes import Scope
@@ -20,18 +19,45 @@ from opx.errors import AliasLoopError, AliasTakenError, InvalidInputError, Inval
 from opx.graph import aliases
 from opx.graph.alias_rows import MAX_DOCUMENTS, MAX_MEMBERS, AliasRow, AliasView, LoadedNames, alias_key
 from opx.graph.aliases import MAX_OF_A_DOCUMENT, AliasCache, AliasRegistry
-from opx.ports import Condition
+from opx.ports import Condition, Item
 from opx.ports.tables import ALIASES
 from opx_testing.fake_time import FakeTime
-from tests.support.alias_support import ACME, ALL, BLOG, CHECKOUT, GROUP, OLD, OTHER, READER, SHOP, SHORT, CountedTable
-from tests.support.at_once import at_once
+from tests.support.fakes import at_once
+
+ALL, ACME = Scope(), Scope("acme")
+GROUP, SHOP, BLOG = Scope("acme", group_id="web"), Scope("acme", project_id="shop"), Scope("acme", project_id="blog")
+OTHER = Scope("other")
+READER = [one.key for one in (ALL, ACME, GROUP, SHOP)]
+
+CHECKOUT, SHORT, OLD = "service:checkout", "service:co", "service:checkout-old"
 
 
-@pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    database = open_database(tmp_path / "opx.db")
-    yield database
-    database.close()
+class CountedTable(SqliteTable):
+    """Counts reads, and can fail at the n-th write."""
+
+    reads = 0
+    writes_left = 10**9
+
+    def get_many(self, keys: Sequence[Mapping[str, Any]]) -> list[Item]:
+        self.reads += 1
+        return super().get_many(keys)
+
+    def query(self, *arguments: Any, **named: Any) -> Iterator[Item]:
+        self.reads += 1
+        return super().query(*arguments, **named)
+
+    def put(self, item: Mapping[str, Any], *, condition: Condition | None = None) -> None:
+        self._count()
+        super().put(item, condition=condition)
+
+    def delete(self, key: Mapping[str, Any], *, condition: Condition | None = None) -> None:
+        self._count()
+        super().delete(key, condition=condition)
+
+    def _count(self) -> None:
+        if self.writes_left <= 0:
+            raise InterruptedError
+        self.writes_left -= 1
 
 
 @pytest.fixture

@@ -20,9 +20,9 @@ from opx.operations.system import System
 from opx.settings import Settings
 from opx.system import bootstrap
 from opx_testing.fake_time import FakeTime
-from tests.support.chunking_support import chunk_document
 from tests.support.extraction_support import Extraction
 from tests.support.fakes import WordsEmbedder
+from tests.support.parsing_support import chunk_document
 
 
 @pytest.fixture(scope="module")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from opx.adapters.embedded.database import Database, open_database
+from opx.adapters.embedded.database import Database
 from opx.adapters.embedded.table import SqliteTable
 from opx.domain.graph import Edge, EdgeStatement, Merge, MergeState, NodeStatement, Origin, Statements, Walk, node_type
 from opx.domain.knowledge import Tier
@@ -96,10 +95,8 @@ class Graph:
 
 
 @pytest.fixture
-def graph(tmp_path: Path, time: FakeTime) -> Iterator[Graph]:
-    database = open_database(tmp_path / "opx.db")
-    yield Graph(database, time.clock)
-    database.close()
+def graph(database: Database, time: FakeTime) -> Graph:
+    return Graph(database, time.clock)
 
 
 def a_graph_of_two(graph: Graph) -> None:
@@ -125,14 +122,6 @@ def test_evidence_of_both_is_kept_the_newest_first(graph: Graph) -> None:
     assert edge.evidence_chunk_ids == ("k2-0", "k1-0")
     (node,) = graph.reads.nodes(READER, [OLD])
     assert (node.key, set(node.rag_chunks)) == (NEW, {"k1-0", "k1-1", "k2-0"})
-
-
-def test_rows_are_filed_under_the_merged_node(graph: Graph) -> None:
-    a_graph_of_two(graph)
-    graph.merging.merge(SHOP, OLD, NEW)
-    assert list(graph.table.query(f"{SHOP.key}|{OLD}")) == []
-    assert graph.store.nodes([SHOP.key], [OLD]) == []
-    assert [edge.source for edge in graph.store.edges([SHOP.key], DATABASE, Walk())[0]] == [NEW]
 
 
 def test_later_statements_are_filed_under_the_merged_node(graph: Graph) -> None:

@@ -18,7 +18,7 @@ from opx.ports import Item
 from opx.ports.tables import GRAPH
 from opx_testing.fake_time import FakeTime
 from tests.doubles.hooked_table import HookedTable
-from tests.support.graph_things import Renaming, a_node, an_edge, an_origin, settled, stating
+from tests.support.graph_support import Renaming, a_node, an_edge, an_origin, settled, stating
 
 OLD = stating(
     an_edge("web", "depends_on", "db", "c1", "c2"),

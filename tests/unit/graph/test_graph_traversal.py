@@ -18,7 +18,7 @@ from opx.graph.store import GraphStore
 from opx.graph.traversal import Traversal
 from opx.ports import Item, Table
 from opx.ports.tables import GRAPH
-from tests.support.graph_things import ACME, GLOBAL, a_node, an_edge, an_origin, stating
+from tests.support.graph_support import ACME, GLOBAL, a_node, an_edge, an_origin, stating
 
 HUB_EDGES = 1_500
 

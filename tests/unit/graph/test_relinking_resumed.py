@@ -192,11 +192,6 @@ def test_time_that_ends_within_a_row_leaves_the_names_behind(
 
 
 @pytest.fixture
-def time() -> FakeTime:
-    return FakeTime()
-
-
-@pytest.fixture
 def cloud(aws_session: boto3.Session, time: FakeTime) -> Iterator[Cloud]:
     from moto import mock_aws
 

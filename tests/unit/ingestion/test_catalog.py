@@ -10,25 +10,29 @@ from typing import Any
 import boto3
 import pytest
 
-from opx.adapters.embedded.database import Database, open_database
+from opx.adapters.embedded.database import Database
 from opx.adapters.embedded.table import SqliteTable
 from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument
 from opx.domain.ids import iso_time
-from opx.domain.knowledge import Tier
 from opx.domain.record import replace
 from opx.domain.scopes import Scope
 from opx.errors import ConditionFailedError
 from opx.ingestion.corpus.calendar import Calendar
 from opx.ingestion.corpus.catalog import BusyError, Catalog, Claim, StaleEventError, VersionOrigin
+from opx.ingestion.corpus.claims import CLOCKS_DIFFER, Claims, is_leased
 from opx.ingestion.events import ObjectEvent
 from opx.ports import Table
 from opx.ports.tables import CALENDAR, DOCUMENTS, ENTRIES, KEYS
 from opx.runtime.knowledge_file import load_knowledge
+from opx.settings import Settings
+from opx.system import bootstrap
 from opx_aws.table import DynamoTable
 from opx_testing.fake_time import FakeTime
 from tests.aws.tables import create_tables
-from tests.support.builders import a_version, changed
-from tests.support.catalog_support import tagged
+from tests.doubles.hooked_table import CountedReads
+from tests.support import builders
+from tests.support.archive_support import tagged
+from tests.support.builders import changed
 from tests.support.lessons import Died, Writes
 from tests.support.sampling import sampled
 
@@ -36,13 +40,6 @@ LEASE = 900
 MOST_WRITES = 40
 LEDGER_TABLES = (DOCUMENTS, KEYS, ENTRIES, CALENDAR)
 KEY = DocumentKey(Scope(), "documents/runbooks/disk.md")
-
-
-@pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    database = open_database(tmp_path / "opx.db")
-    yield database
-    database.close()
 
 
 @pytest.fixture
@@ -66,19 +63,9 @@ def an_event(number: int, *, sidecar: bool = False) -> ObjectEvent:
 
 
 def a_document(document_id: str = "d1", **changes: Any) -> KnowledgeDocument:
-    document = a_version(
-        document_id=document_id,
-        key=KEY,
-        title="Disk",
-        category="runbooks/procedures",
-        tier=Tier.INTERNAL,
-        trust=1.0,
-        location="s3://corpus/documents/disk.md",
-        source_uri="disk.md",
-        created_at="2026-01-01",
-        last_updated="2026-01-01",
-    )
-    return changed(document, **changes)
+    dates = {"created_at": "2026-01-01", "last_updated": "2026-01-01"}
+    document = builders.a_document(KEY.source, "Disk", location="s3://corpus/documents/disk.md", **dates)
+    return changed(document, document_id=document_id, source_uri="disk.md", **changes)
 
 
 def finished(catalog: Catalog, number: int, document: KnowledgeDocument, references: list[str] | None = None) -> Claim:
@@ -417,3 +404,67 @@ class TestReferences:
         finished(catalog, 1, a_document(), ["a", "b"])
         catalog.withdraw(catalog.claim(KEY, an_event(2)))
         assert catalog.all_references(KEY.id) == []
+
+
+EVENT = ObjectEvent(KEY.source, deleted=False, sequencer="")
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> Iterator[Any]:
+    with bootstrap(Settings(home=str(tmp_path / "home"))) as system:
+        yield CountedReads(system.tables.table(KEYS))
+
+
+def claims_of(keys: Any, now: float = 1000.0) -> Claims:
+    return Claims(keys, clock=lambda: now, lease_seconds=900)
+
+
+def test_a_document_is_read_once_while_its_claim_holds(keys: Any) -> None:
+    claims = claims_of(keys)
+    claim = claims.claim(KEY, EVENT)
+    claims.start_writing(claim, "document-1")
+    claims.renew(claim)
+    claims.settle(claim, {"documentId": "document-1", "state": "current"})
+    assert keys.reads == 1
+    head = keys.get({"documentKey": KEY.id})
+    assert (head["documentId"], head["writing"], head["leaseToken"], head["revision"]) == ("document-1", {}, "", 4)
+
+
+def test_a_note_by_another_worker_is_kept(keys: Any) -> None:
+    claims, other = claims_of(keys), claims_of(keys)
+    claim = claims.claim(KEY, EVENT)
+    other.note_unfinished(KEY, "document-2")
+    claims.start_writing(claim, "document-1")
+    assert set(keys.get({"documentKey": KEY.id})["writing"]) == {"document-1", "document-2"}
+    claims.settle(claim, {"documentId": "document-1", "state": "current"})
+    assert set(keys.get({"documentKey": KEY.id})["writing"]) == {"document-2"}
+
+
+def test_a_claim_that_another_worker_took_over_writes_nothing(keys: Any) -> None:
+    claims, later = claims_of(keys), claims_of(keys, now=5000.0)
+    claim = claims.claim(KEY, EVENT)
+    taken = later.claim(KEY, EVENT)
+    with pytest.raises(ConditionFailedError):
+        claims.settle(claim, {"documentId": "document-1", "state": "current"})
+    assert not claims.release(claim, applied=False)
+    later.settle(taken, {"documentId": "document-2", "state": "current"})
+    assert keys.get({"documentKey": KEY.id})["documentId"] == "document-2"
+
+
+NOW = 1_790_000_000.0
+
+
+@pytest.mark.parametrize(
+    ("until", "seconds", "leased"),
+    [
+        (NOW + 10, 900, True),
+        (NOW, 900, False),
+        (NOW - 1, 900, False),
+        (NOW + 900 + CLOCKS_DIFFER, 900, True),
+        (NOW + 900 + CLOCKS_DIFFER + 1, 900, False),
+        (NOW + 3600, 0, False),
+        (NOW + 1, 0, False),
+    ],
+)
+def test_lease_lasts_until_its_time_unless_it_is_longer_than_any(until: float, seconds: float, *, leased: bool) -> None:
+    assert is_leased(until, NOW, seconds) is leased

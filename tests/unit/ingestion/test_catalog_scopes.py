@@ -1,4 +1,4 @@
-"""Lists by owner: the order of a list by category, and nothing read of any other scope."""
+"""Lists by owner, and calendar entries by scope: nothing is read of any other scope."""
 
 from __future__ import annotations
 
@@ -10,18 +10,22 @@ from typing import Any
 import boto3
 import pytest
 
-from opx.adapters.embedded.database import open_database
+from opx.adapters.embedded.database import Database
 from opx.adapters.embedded.table import SqliteTable
 from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument
-from opx.domain.knowledge import Tier
+from opx.domain.ids import day_text
+from opx.domain.record import replace
 from opx.domain.scopes import Scope
+from opx.ingestion.corpus.calendar import Calendar
 from opx.ingestion.corpus.catalog import Catalog, document_item, tag_items
+from opx.operations.system import System
 from opx.ports import Item, KeyRange, Table
-from opx.ports.tables import DOCUMENTS
+from opx.ports.tables import CALENDAR, DOCUMENTS
 from opx_aws.table import DynamoTable
 from opx_testing.fake_time import FakeTime
 from tests.aws.tables import create_table
-from tests.support.builders import a_version
+from tests.support.archive_support import services_at
+from tests.support.builders import a_document
 
 CATEGORIES = ("postmortems", "runbooks", "runbooks/architecture", "runbooks/procedures", "runbooks_old")
 ACME, ACME_SHOP, ACME_TILL = Scope("acme"), Scope("acme", project_id="shop"), Scope("acme", project_id="till")
@@ -47,16 +51,11 @@ class WatchedTable:
 def documents(seed: int, number: int = 60) -> list[KnowledgeDocument]:
     chance = random.Random(seed)
     return [
-        a_version(
+        a_document(
+            title=f"Number {name}",
             document_id=f"{chance.getrandbits(32):08x}",
             key=DocumentKey(chance.choice(SCOPES), f"documents/{name}.md"),
-            title=f"Number {name}",
             category=chance.choice(CATEGORIES),
-            tier=Tier.INTERNAL,
-            trust=1.0,
-            location="s3://corpus/x.md",
-            source_uri="x.md",
-            created_at="2026-01-01",
             last_updated=f"2026-01-0{chance.randint(1, 4)}T00:00:00Z",
             tags=("a", "b"),
             state=chance.choice((DocumentState.CURRENT, DocumentState.SUPERSEDED)),
@@ -71,10 +70,8 @@ def put(table: Table, found: list[KnowledgeDocument]) -> list[KnowledgeDocument]
 
 
 @pytest.fixture
-def table(tmp_path: Path, time: FakeTime) -> Iterator[Table]:
-    database = open_database(tmp_path / "opx.db")
-    yield SqliteTable(DOCUMENTS, database, clock=time.clock)
-    database.close()
+def table(database: Database, time: FakeTime) -> Table:
+    return SqliteTable(DOCUMENTS, database, clock=time.clock)
 
 
 @pytest.fixture
@@ -169,3 +166,95 @@ def test_the_index_holds_versions_alone(table: Table, held: list[KnowledgeDocume
     index = "scope-category-index"
     found = [item for scope in SCOPES for item in table.query(scope.key, index=index, where=KeyRange(low="a"))]
     assert sorted(item["documentId"] for item in found) == sorted(document.document_id for document in held)
+
+
+INCIDENTS = "operations/incidents"
+
+
+@pytest.fixture
+def services(tmp_path: Path) -> Iterator[System]:
+    with services_at(tmp_path) as services:
+        yield services
+
+
+def an_incident(services: System, **changes: Any) -> KnowledgeDocument:
+    """As the catalog keeps one of an incident, for two years."""
+    manager = services.ingestion.manager_of(Scope("acme"))
+    manager.ingest_document("internal", INCIDENTS, "# Outage\n\nThe heron.", {"source": "outage"})
+    key = DocumentKey(Scope("acme"), f"documents/{INCIDENTS}/outage.md")
+    return replace(next(services.corpus.catalog.versions(key)), **changes)
+
+
+def with_retention(services: System, text: str) -> Calendar:
+    knowledge = services.installation.knowledge
+    categories = {path: replace(one, retention=text) for path, one in knowledge.categories.items()}
+    return Calendar(services.tables.table(CALENDAR), replace(knowledge, categories=categories), services.clock)
+
+
+def calendar_places(services: System) -> set[str]:
+    return {str(item["place"]).partition("#")[0] for item in services.tables.every_item(CALENDAR)}
+
+
+def test_rows_of_a_scope_are_all_that_was_entered_for_it(services: System) -> None:
+    document = an_incident(services, review_by="2030-01-01")
+    services.corpus.calendar.enter(document)
+    services.corpus.calendar.replaced(
+        replace(document, state=DocumentState.SUPERSEDED, superseded_at="2029-01-01T00:00:00Z")
+    )
+    with_retention(services, "90d").enter(document)
+    found = {(item["place"], item["entry"]) for item in services.corpus.calendar.rows_of("client:acme")}
+    assert found == {(item["place"], item["entry"]) for item in services.tables.every_item(CALENDAR)}
+    assert len([place for place, _ in found if place.startswith("expiry#")]) == 2
+    assert list(services.corpus.calendar.rows_of("client:acme-b")) == []
+
+
+def test_version_that_is_forgotten_leaves_no_day_of_an_earlier_policy(services: System) -> None:
+    document = an_incident(services)
+    with_retention(services, "90d").enter(document)
+    services.corpus.calendar.forget(document)
+    assert calendar_places(services) == set()
+
+
+def test_day_that_is_dropped_is_not_found_by_scope_either(services: System) -> None:
+    document = an_incident(services)
+    (entry,) = services.corpus.calendar.expiring(_expires(services))
+    services.corpus.calendar.drop(entry)
+    assert calendar_places(services) == set()
+    assert services.corpus.calendar.lacks(document)
+
+
+def test_missing_calendar_entries_are_entered_again(services: System) -> None:
+    document = an_incident(services, review_by="2030-01-01")
+    assert services.corpus.calendar.lacks(document)
+    services.corpus.calendar.complete(document)
+    assert not services.corpus.calendar.lacks(document)
+    assert calendar_places(services) == {"expiry", "days", "review"}
+
+
+def test_version_that_was_replaced_is_not_to_be_reviewed(services: System) -> None:
+    document = an_incident(services, review_by="2030-01-01", superseded_at="2029-01-01T00:00:00Z")
+    services.corpus.calendar.complete(document)
+    assert not services.corpus.calendar.lacks(document)
+    assert calendar_places(services) == {"expiry", "days", "replaced"}
+
+
+def test_version_that_is_entered_anew_has_all_that_belongs_to_it(services: System) -> None:
+    """Also one of before there was a calendar."""
+    document = an_incident(services, review_by="2030-01-01", superseded_at="2029-01-01T00:00:00Z")
+    services.corpus.calendar.redate(document)
+    assert calendar_places(services) == {"expiry", "days", "replaced"}
+
+
+@pytest.mark.parametrize("how", ["enter", "complete"])
+def test_expired_version_is_entered_for_today(services: System, how: str) -> None:
+    """The days before may have been looked at for the last time."""
+    document = an_incident(services, expires="2020-01-02", current_since="2019-01-01T00:00:00Z")
+    services.corpus.calendar.forget(document)
+    getattr(services.corpus.calendar, how)(document)
+    today = day_text(int(services.clock() // 86400))
+    assert [entry.document_id for entry in services.corpus.calendar.expiring(today)] == [document.document_id]
+    assert not services.corpus.calendar.lacks(document)
+
+
+def _expires(services: System) -> str:
+    return next(str(item["at"]) for item in services.tables.every_item(CALENDAR))

@@ -19,7 +19,7 @@ from opx.domain.ids import chunk_id
 from opx.errors import InvalidInputError
 from opx.ingestion.chunking import MAX_HEADING, ChunkOwner
 from opx.text.tokenizer import cl100k, encode
-from tests.support.chunking_support import chunk_document
+from tests.support.parsing_support import chunk_document
 
 calm = settings(deadline=None)  # a busy machine is no failure
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from opx.adapters.embedded.database import Database
 from opx.adapters.embedded.table import SqliteTable
 from opx.domain.documents import DocumentChunk, KnowledgeDocument
 from opx.domain.record import replace
-from opx.errors import InvalidInputError, ModelError, StoreUnavailableError
+from opx.errors import InvalidInputError, ModelError
 from opx.ingestion.contexts import (
     CHUNKS_A_CALL,
     FAILURES_A_ROUND,
@@ -24,7 +23,6 @@ from opx.ingestion.contexts import (
     ContextCache,
     ContextWriter,
 )
-from opx.ports import Item
 from opx.ports.models import ChatReply, ChatRequest, read_answer
 from opx.ports.tables import EMBEDDINGS
 from opx.text.fields import analysed_fields, query_terms
@@ -33,6 +31,7 @@ from opx_testing.entries import a_piece, an_entry
 from opx_testing.fake_time import FakeTime
 from tests.doubles.language_model import judged
 from tests.support.builders import a_document
+from tests.support.records_support import BrokenTable
 
 DOCUMENT = a_document("documents/runbooks/pay.md", "Payments", content_hash="c0ffee")
 
@@ -67,10 +66,8 @@ def one_text(text: str) -> Callable[[list[dict[str, Any]]], object]:
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> Iterator[SqliteTable]:
-    database = Database(tmp_path / "cache.db")
-    yield SqliteTable(EMBEDDINGS, database)
-    database.close()
+def table(database: Database) -> SqliteTable:
+    return SqliteTable(EMBEDDINGS, database)
 
 
 @dataclass
@@ -238,21 +235,8 @@ def test_a_context_that_gives_orders_to_models_is_left_out(contexts: Contexts) -
     assert "nothing usable" in problem
 
 
-class UnavailableTable(SqliteTable):
-    """A table whose service is down."""
-
-    def get_many(self, keys: Any) -> list[Item]:
-        raise StoreUnavailableError("throttled")
-
-    def put_many(self, items: Any) -> None:
-        raise StoreUnavailableError("throttled")
-
-
-def test_a_cache_that_is_away_costs_nothing_but_work(tmp_path: Path) -> None:
-    database = Database(tmp_path / "down.db")
-    contexts = Contexts(Writer(), UnavailableTable(EMBEDDINGS, database))
-    written, problem = contexts.write(chunks(2))
-    database.close()
+def test_a_cache_that_is_away_costs_nothing_but_work() -> None:
+    written, problem = Contexts(Writer(), BrokenTable()).write(chunks(2))  # type: ignore[arg-type]
     assert (len(written), problem) == (2, "")
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.quality.vectors import KnownVectors, write_vectors
+from tests.quality.expected import KnownVectors, write_vectors
 from tests.support.fakes import WindowsEmbedder, WordsEmbedder
 
 TEXTS = ["disk full", "a b c d e f g", "", "one two three four"]

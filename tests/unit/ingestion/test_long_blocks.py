@@ -11,7 +11,7 @@ from opx.formats.markdown_lines import scan
 from opx.ingestion.chunking import ChunkOwner
 from opx.ingestion.long_blocks import first_part
 from opx.text.tokenizer import count_tokens, encode, tokens_of_characters
-from tests.support.chunking_support import chunk_document
+from tests.support.parsing_support import chunk_document
 
 OWNER = ChunkOwner("0" * 32, "Runbook", "runbooks/procedures")
 

@@ -17,7 +17,7 @@ from opx.operations.system import System
 from opx.ports import SearchFilter
 from opx.settings import Settings
 from opx.system import bootstrap
-from tests.support.catalog_support import tagged
+from tests.support.archive_support import tagged
 from tests.support.fakes import WordsEmbedder
 
 EVERYONE = SearchFilter(scopes=("global",))

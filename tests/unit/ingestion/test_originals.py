@@ -29,6 +29,7 @@ from opx.operations.system import System
 from opx.ports.sources import WritableSecrets
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_assurance.capability import assurance
 from opx_testing.fake_time import FakeTime
 from tests.support.archive_support import put
 from tests.support.cli_support import WordEmbedder
@@ -110,7 +111,7 @@ def test_originals_stay_as_they_are_by_default(tmp_path: Path) -> None:
 
 def test_stores_agree_and_documents_are_ingested_again_from_the_encrypted_object(services: System) -> None:
     document = put(services, "vault", TEXT)
-    assert services.lifecycle.reconciler(thorough=True).run().differences == []
+    assert services.part(assurance).reconciler(thorough=True).run().differences == []
     services.ingestion.drain.run() if services.ingestion.drain else None
     assert put(services, "vault", TEXT) == document
     services.store.announce_all()  # type: ignore[attr-defined]
@@ -176,21 +177,21 @@ def test_a_document_that_is_uploaded_meanwhile_is_not_replaced(tmp_path: Path) -
 
 def test_an_archive_has_ciphertext_and_is_restored_with_the_key(services: System, tmp_path: Path) -> None:
     document = put(services, "vault", TEXT, ACME)
-    services.lifecycle.exporter().write(tmp_path / "all.opx")
+    services.part(assurance).exporter().write(tmp_path / "all.opx")
     with a_system(tmp_path / "new") as new:
         assert isinstance(new.ports.secrets, WritableSecrets)
         new.ports.secrets.put("originals-key", services.ports.secrets.get("originals-key"))
-        assert new.lifecycle.importer().run(tmp_path / "all.opx").failed == 0
+        assert new.part(assurance).importer().run(tmp_path / "all.opx").failed == 0
         assert "[masked" in chunks(new, document, ACME)
-        assert new.lifecycle.reconciler().run().differences == []
+        assert new.part(assurance).reconciler().run().differences == []
     assert files_with(tmp_path, SECRET) == []
 
 
 def test_without_the_key_a_restored_document_is_a_failed_item_with_the_reason(services: System, tmp_path: Path) -> None:
     put(services, "vault", TEXT)
-    services.lifecycle.exporter().write(tmp_path / "all.opx")
+    services.part(assurance).exporter().write(tmp_path / "all.opx")
     with a_system(tmp_path / "new") as new:
-        assert new.lifecycle.importer().run(tmp_path / "all.opx").failed == 1
+        assert new.part(assurance).importer().run(tmp_path / "all.opx").failed == 1
         (failed,) = new.corpus.failures.items()
         assert "encrypted with another key" in failed.failure.reason
 
@@ -288,6 +289,6 @@ def test_originals_of_earlier_documents_are_encrypted_on_request(tmp_path: Path)
         done = [protect_originals(context, ProtectOriginals()).encrypted for _ in range(2)]
         assert done == [1, 0]
         assert state_of(services.store, NAME) is OriginalState.ENCRYPTED
-        assert services.lifecycle.reconciler(thorough=True).run().differences == []
+        assert services.part(assurance).reconciler(thorough=True).run().differences == []
         put(services, "vault", TEXT + "More.")
         assert masked(services)[0].version == 2

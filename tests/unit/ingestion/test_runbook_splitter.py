@@ -12,7 +12,7 @@ from opx.chunking import RunbookSplitter
 from opx.errors import InvalidInputError
 from opx.ingestion.chunking import ChunkOwner
 from opx.text.tokenizer import count_tokens
-from tests.support.chunking_support import chunk_document
+from tests.support.parsing_support import chunk_document
 
 RUNBOOK = """# Disk full
 

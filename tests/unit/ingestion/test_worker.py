@@ -1,22 +1,32 @@
-"""Rounds, retries and the queue, with a pipeline that does what a test says."""
+"""Rounds, retries and the queue, with a pipeline that does what a test says; failed batches, and records of failures."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
-from opx.adapters.embedded.database import Database, open_database
+from opx.adapters.embedded.database import Database
 from opx.adapters.embedded.table import SqliteQueue, SqliteTable
 from opx.errors import StoreUnavailableError, UnparsableDocumentError
-from opx.ingestion.corpus.failures import FailureLog
+from opx.ingestion.corpus.failures import MAX_REASON_CHARACTERS, FailureLog
 from opx.ingestion.events import EventOutcome, ObjectEvent, Result
 from opx.ingestion.pipeline import Progress
-from opx.ingestion.worker import BATCH_MESSAGES, LEAST_SECONDS, IngestionWorker, QueueDrain, RetryRules
+from opx.ingestion.worker import (
+    BATCH_MESSAGES,
+    LEAST_SECONDS,
+    IngestionWorker,
+    QueueDrain,
+    QueueMessage,
+    RetryRules,
+    process_batch,
+)
 from opx.ports.tables import FAILURES
 from opx.runtime.deadlines import deadline
+from opx.runtime.metrics import Metric
 from opx_testing.fake_time import FakeTime
+from tests.support.fakes import Measured
 
 DOWN = StoreUnavailableError("down")
 
@@ -35,13 +45,6 @@ class ScriptedPipeline:
     def _next(self, key: str) -> EventOutcome:
         plan = self.plans.get(key) or [EventOutcome(Result.INGESTED, key)]
         return plan.pop(0) if len(plan) > 1 else plan[0]
-
-
-@pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    database = open_database(tmp_path / "opx.db")
-    yield database
-    database.close()
 
 
 @pytest.fixture
@@ -189,3 +192,109 @@ class TestDrain:
             assert list(drain.run()) == []
         assert queue.waiting() == 1
         assert len(list(drain.run())) == 1
+
+
+class ScriptedWorker:
+    """Raises when a body says so; of the others, those that say so are to be retried when they come alone."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[str]] = []
+
+    def process(self, messages: Sequence[tuple[str, int]]) -> list[EventOutcome]:
+        self.batches.append([body for body, _ in messages])
+        if any("raise" in body for body, _ in messages):
+            raise ZeroDivisionError("unforeseen")
+        return [EventOutcome(Result.RETRY if "busy" in body else Result.INGESTED, body) for body, _ in messages]
+
+
+class NotedQueue:
+    """Notes which messages got a delay."""
+
+    def __init__(self) -> None:
+        self.retried: list[str] = []
+
+    def retry(self, receipt: str, *, delay_seconds: int = 0) -> None:
+        self.retried.append(receipt)
+
+
+class RememberedEvents:
+    def __init__(self, *known: str) -> None:
+        self.known = set(known)
+
+    def has(self, body: str) -> bool:
+        return body in self.known
+
+    def remember(self, body: str) -> None:
+        self.known.add(body)
+
+
+class Batch:
+    """Effects of `process_batch` on messages with these bodies."""
+
+    def __init__(self, *bodies: str, known: Sequence[str] = ()) -> None:
+        self.worker, self.queue, self.measured = ScriptedWorker(), NotedQueue(), Measured()
+        self.handled = RememberedEvents(*known)
+        deliveries = [QueueMessage(f"id {body}", body, f"receipt {body}", 1) for body in bodies]
+        worker: Any = self.worker
+        queue: Any = self.queue
+        self.unfinished = process_batch(deliveries, worker, queue, self.handled, self.measured)
+
+
+def test_batch_goes_to_the_worker_together() -> None:
+    assert Batch("a", "b", "c").worker.batches == [["a", "b", "c"]]
+
+
+def test_known_events_do_not_reach_the_worker() -> None:
+    batch = Batch("a", "b", known=["a"])
+    assert batch.worker.batches == [["b"]]
+    assert batch.measured.values[Metric.DUPLICATE_EVENTS] == [1]
+
+
+def test_message_to_be_retried_gets_its_delay_and_is_not_remembered() -> None:
+    batch = Batch("busy", "a")
+    assert batch.unfinished == ["id busy"]
+    assert batch.queue.retried == ["receipt busy"]
+    assert batch.handled.known == {"a"}
+
+
+def test_message_that_raises_takes_no_other_with_it(caplog: pytest.LogCaptureFixture) -> None:
+    batch = Batch("a", "raise", "b")
+    assert batch.unfinished == ["id raise"]
+    assert batch.handled.known == {"a", "b"}
+    assert batch.measured.values[Metric.INGESTION_ERRORS] == [1.0]
+    assert "ZeroDivisionError: unforeseen" in caplog.text
+
+
+def test_message_that_raises_comes_again_when_the_queue_lets_it() -> None:
+    assert Batch("raise").queue.retried == []
+
+
+def test_message_that_is_busy_after_an_error_waits_as_long() -> None:
+    batch = Batch("busy", "raise")
+    assert batch.unfinished == ["id busy", "id raise"]
+    assert batch.queue.retried == []
+
+
+BROKEN = ObjectEvent("documents/x.md", deleted=False, sequencer="0" * 40)
+
+
+@pytest.mark.parametrize("length", [0, 10, MAX_REASON_CHARACTERS])
+def test_a_reason_is_kept_as_it_is(failures: FailureLog, length: int) -> None:
+    reason = "ä" * length
+    failures.record(BROKEN, UnparsableDocumentError(reason), 1)
+    (kept,) = failures.items()
+    assert kept.reason == reason
+
+
+@pytest.mark.parametrize("length", [MAX_REASON_CHARACTERS + 1, 1_000_000])
+def test_of_a_long_reason_the_beginning_is_kept(failures: FailureLog, length: int) -> None:
+    recorded = failures.record(BROKEN, UnparsableDocumentError("x" * length), 1)
+    (kept,) = failures.items()
+    assert kept.reason == recorded.reason == "x" * (MAX_REASON_CHARACTERS - 1) + "…"
+
+
+def test_a_secret_that_a_parser_quotes_is_masked(failures: FailureLog) -> None:
+    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    recorded = failures.record(BROKEN, UnparsableDocumentError(f"line 3: unexpected {secret}"), 1)
+    assert secret not in recorded.reason
+    assert "masked" in recorded.reason

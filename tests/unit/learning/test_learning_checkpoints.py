@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from threading import Barrier
 from typing import Any
@@ -21,17 +20,9 @@ from opx.learning.pattern_rows import pattern_id_of
 from opx.learning.rules import LearningRules, Share, read_learning_rules
 from opx.ports import Leg, SearchFilter, SearchRequest, SearchResponse
 from opx_testing.fake_time import FakeTime
-from tests.support.at_once import at_once
 from tests.support.captures import capture_gate_approval, capture_gate_rejection, capture_warning
-from tests.support.fakes import WindowsEmbedder
+from tests.support.fakes import WindowsEmbedder, at_once
 from tests.support.lessons import ERROR, OTHER_STEPS, OTHER_WORDS, PROBLEM, STEPS, School, a_school, sqlite_tables
-
-
-@pytest.fixture
-def school(tmp_path: Path, time: FakeTime) -> Iterator[School]:
-    found = a_school(tmp_path, sqlite_tables(tmp_path, time), time)
-    yield found
-    found.services.index.close()  # type: ignore[attr-defined]
 
 
 def in_other_words(school: School, **given: Any) -> str:

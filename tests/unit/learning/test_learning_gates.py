@@ -16,8 +16,8 @@ from opx.learning.review_topics import topic_of, topics
 from opx.learning.rules import Audience, LearningRules
 from opx.operations.context import Caller, Context
 from opx.operations.learning import CaptureEntry, capture_entry
-from opx.operations.research import SearchDocs, search_docs
 from opx.operations.search import answered
+from opx.operations.search_tools import SearchDocs, search_docs
 from opx.operations.system import System
 from opx.settings import Settings
 from opx.system import bootstrap

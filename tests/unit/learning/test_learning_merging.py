@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,20 +9,12 @@ import pytest
 from opx.domain.learning import Pattern
 from opx.errors import InvalidInputError, PatternNotFoundError
 from opx.learning.merging import PatternMerging
-from opx_testing.fake_time import FakeTime
-from tests.support.at_once import at_once
 from tests.support.captures import capture_gate_approval
-from tests.support.lessons import School, a_school, sqlite_tables
+from tests.support.fakes import at_once
+from tests.support.lessons import School
 
 SCOPE = "client:acme"
 OTHER = "Certificates of the proxy expired last night"
-
-
-@pytest.fixture
-def school(tmp_path: Path, time: FakeTime) -> Iterator[School]:
-    found = a_school(tmp_path, sqlite_tables(tmp_path, time), time)
-    yield found
-    found.services.index.close()  # type: ignore[attr-defined]
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from opx.learning.pattern_rows import head_row, keys_partition, rows_of
 from opx.learning.patterns import MOST_COUNTED, MOST_KEPT, REFRESH_DAYS, PatternStore
 from opx.ports.tables import PATTERNS
 from opx_testing.fake_time import FakeTime
-from tests.support.at_once import at_once
+from tests.support.fakes import at_once
 from tests.support.lessons import Died, Writes, sqlite_tables
 
 SCOPE = "client:acme"

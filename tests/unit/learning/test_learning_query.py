@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from opx.adapters.embedded.database import open_database
+from opx.adapters.embedded.database import Database
 from opx.adapters.embedded.table import SqliteTable
 from opx.domain.learning import EntryType, Pattern
 from opx.domain.queries import QueryConfig
@@ -324,10 +323,8 @@ class TestBadQuestions:
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> Iterator[Table]:
-    database = open_database(tmp_path / "opx.db")
-    yield SqliteTable(PATTERNS, database, clock=lambda: 0.0)
-    database.close()
+def table(database: Database) -> Table:
+    return SqliteTable(PATTERNS, database, clock=lambda: 0.0)
 
 
 class CountedReads:

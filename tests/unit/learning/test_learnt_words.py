@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import cast
 
 import pytest
@@ -41,14 +40,8 @@ class TestWordsOfAScope:
     """Words that stand for pages, from rows alone."""
 
     @pytest.fixture
-    def time(self) -> FakeTime:
-        return FakeTime()
-
-    @pytest.fixture
-    def table(self, tmp_path: Path, time: FakeTime) -> Iterator[SqliteTable]:
-        database = Database(tmp_path / "tables.sqlite")
-        yield SqliteTable(OUTCOMES, database, clock=time.clock)
-        database.close()
+    def table(self, database: Database, time: FakeTime) -> SqliteTable:
+        return SqliteTable(OUTCOMES, database, clock=time.clock)
 
     @pytest.fixture
     def store(self, table: SqliteTable, time: FakeTime) -> LearntStore:

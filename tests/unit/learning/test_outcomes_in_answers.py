@@ -26,6 +26,7 @@ from opx.retrieval.query import KnowledgeQuery
 from opx.retrieval.receipts import Receipt, ReplayVerdict, replay
 from opx.retrieval.stages import NOT_READ
 from opx_testing.entries import an_entry
+from tests.doubles.hooked_table import CountedReads
 from tests.support.agent_calls import DISK, DISK_TITLE, id_of
 from tests.support.outcome_support import (
     ANYTHING,
@@ -121,7 +122,7 @@ class TestRanking:
 
 class TestReads:
     def test_queries_read_once_and_not_at_all_without_outcomes(self, services: System) -> None:
-        table = Counting(services.tables.table(OUTCOMES))
+        table = CountedReads(services.tables.table(OUTCOMES))
         known = KnownScopes(table)
         warnings = StepWarnings(table, known, services.clock)
         experience = LearnedExperience(
@@ -152,19 +153,7 @@ class TestReads:
         assert (answer.partial, answer.notes) == (True, (NOT_READ,))
 
 
-class Counting:
-    """A table, and how often it was read."""
-
-    def __init__(self, table: Any) -> None:
-        self._table = table
-        self.reads = 0
-
-    def __getattr__(self, name: str) -> Any:
-        self.reads += name in ("get", "get_many", "query")
-        return getattr(self._table, name)
-
-
-def _reads(table: Counting, query: KnowledgeQuery) -> int:
+def _reads(table: CountedReads, query: KnowledgeQuery) -> int:
     before = table.reads
     assert query.answer(DISK_TITLE, ANYTHING).results
     return table.reads - before

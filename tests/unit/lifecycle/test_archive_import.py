@@ -15,9 +15,10 @@ from opx.adapters.embedded.table import SqliteQueue, SqliteTable
 from opx.domain.documents import DocumentKey
 from opx.domain.scopes import Scope
 from opx.errors import InvalidInputError
-from opx.lifecycle.report import Fate, ImportReport
 from opx.operations.system import System
 from opx.ports.tables import LIFECYCLE, TableSpec
+from opx_assurance.archive.report import Fate, ImportReport
+from opx_assurance.capability import assurance
 from opx_testing.fake_time import FakeTime
 from tests.support.archive_support import (
     an_archive,
@@ -67,7 +68,7 @@ def versions_of(services: System, source: str, scope: Scope) -> list[tuple[int, 
 def test_system_with_knowledge_is_left_alone_unless_it_is_to_be_merged(services: System, good: Path) -> None:
     put(services, "own", "The auk.")
     assert "--merge" in refused(services, good)
-    assert services.lifecycle.importer().run(good, merge=True).documents == {Fate.RESTORED: 2}
+    assert services.part(assurance).importer().run(good, merge=True).documents == {Fate.RESTORED: 2}
     assert versions_of(services, "own", Scope()) == [(1, "current", "# own\n\nThe auk.")]
 
 
@@ -81,25 +82,25 @@ def test_merge_takes_what_is_newer_and_keeps_what_is_newer_here(tmp_path: Path) 
         put(here, "older", "Of here.")
         put(there, "older", "Of there, later.")
         put(there, "newer", "Of there.")
-        there.lifecycle.exporter().write(tmp_path / "x")
+        there.part(assurance).exporter().write(tmp_path / "x")
         early.sleep(9000)
         put(here, "newer", "Of here, latest.")
-        dry = here.lifecycle.importer().run(tmp_path / "x", merge=True, dry_run=True)
-        report = here.lifecycle.importer().run(tmp_path / "x", merge=True)
+        dry = here.part(assurance).importer().run(tmp_path / "x", merge=True, dry_run=True)
+        report = here.part(assurance).importer().run(tmp_path / "x", merge=True)
         expected = {Fate.SAME: 1, Fate.REPLACED: 1, Fate.KEPT: 1}
         assert dry.documents == report.documents == expected
         older = versions_of(here, "older", Scope())
         assert [one[:2] for one in older] == [(2, "current"), (1, "superseded")]
         assert "Of there, later." in older[0][2]
         assert [one[:2] for one in versions_of(here, "newer", Scope())] == [(1, "current")]
-        again = here.lifecycle.importer().run(tmp_path / "x", merge=True)
+        again = here.part(assurance).importer().run(tmp_path / "x", merge=True)
         assert again.documents == {Fate.SAME: 2, Fate.KEPT: 1}
-        assert here.lifecycle.reconciler().run().differences == []
+        assert here.part(assurance).reconciler().run().differences == []
 
 
 def test_dry_run_verifies_and_changes_nothing(empty: System, good: Path) -> None:
     before = everything_in(empty)
-    report = empty.lifecycle.importer().run(good, dry_run=True)
+    report = empty.part(assurance).importer().run(good, dry_run=True)
     assert report.documents == {Fate.RESTORED: 2}
     assert report.contents["versions"] == 3
     assert everything_in(empty) == before
@@ -110,15 +111,15 @@ def test_knowledge_of_a_client_that_was_removed_here_does_not_come_back(services
     services.tenants.offboarding().remove("acme")
     assert "opx client add acme" in refused(services, good, merge=True)
     services.corpus.clients.add("acme")
-    assert services.lifecycle.importer().run(good, merge=True).documents == {Fate.RESTORED: 2}
+    assert services.part(assurance).importer().run(good, merge=True).documents == {Fate.RESTORED: 2}
 
 
 def test_export_never_replaces_a_file(services: System, tmp_path: Path) -> None:
     (tmp_path / "x").write_text("mine")
     with pytest.raises(InvalidInputError, match="exists"):
-        services.lifecycle.exporter().write(tmp_path / "x")
+        services.part(assurance).exporter().write(tmp_path / "x")
     with pytest.raises(InvalidInputError, match="can't be written"):
-        services.lifecycle.exporter().write(tmp_path / "nowhere" / "x")
+        services.part(assurance).exporter().write(tmp_path / "nowhere" / "x")
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["x"]
 
 
@@ -126,19 +127,19 @@ def test_archive_is_its_owners_alone_and_has_no_secrets(services: System, tmp_pa
     services.ports.secrets.put("token", "hunter2")  # type: ignore[attr-defined]
     put(services, "one", "The heron.")
     services.questions.search().query("heron")
-    services.lifecycle.exporter().write(tmp_path / "x")
+    services.part(assurance).exporter().write(tmp_path / "x")
     assert stat.S_IMODE((tmp_path / "x").stat().st_mode) == 0o600
     found = entries_of(tmp_path / "x")
     assert not [name for name, data in found.items() if b"hunter2" in data or b"#installation" in data]
-    services.lifecycle.exporter().write(tmp_path / "y", audit=True)
+    services.part(assurance).exporter().write(tmp_path / "y", audit=True)
     assert b"#installation" in entries_of(tmp_path / "y")["tables/installation-key.jsonl"]
 
 
 def test_objects_that_were_not_ingested_yet_are_restored_too(tmp_path: Path, services: System) -> None:
     with services_at(tmp_path / "from") as source:
         source.manager.put_document("runbooks/procedures", "# Waiting\n\nThe ibis.", {"source": "waiting"})
-        source.lifecycle.exporter().write(tmp_path / "x")
-    assert services.lifecycle.importer().run(tmp_path / "x").documents == {Fate.RESTORED: 1}
+        source.part(assurance).exporter().write(tmp_path / "x")
+    assert services.part(assurance).importer().run(tmp_path / "x").documents == {Fate.RESTORED: 1}
     assert versions_of(services, "waiting", Scope()) == [(1, "current", "# Waiting\n\nThe ibis.")]
 
 
@@ -181,7 +182,7 @@ def test_import_that_ends_at_any_write_is_completed_by_the_next(
         with services_at(home) as services, monkeypatch.context() as patch:
             writes = ends_at(patch, ends)
             try:
-                return len(writes), services.lifecycle.importer().run(good)
+                return len(writes), services.part(assurance).importer().run(good)
             except EndedHereError:
                 return len(writes), None
             finally:
@@ -197,9 +198,9 @@ def test_import_that_ends_at_any_write_is_completed_by_the_next(
         home = tmp_path / f"to{ends}"
         assert run(home, ends)[1] is None
         with services_at(home) as services:
-            assert services.lifecycle.importer().run(good).failed == 0
+            assert services.part(assurance).importer().run(good).failed == 0
             assert [versions_of(services, "two", Scope("acme")), versions_of(services, "one", Scope())] == expected
-            assert services.lifecycle.reconciler().run().differences == []
+            assert services.part(assurance).reconciler().run().differences == []
             assert [item["state"] for item in services.tables.table(LIFECYCLE).query("import")] == ["done"]
         shutil.rmtree(home)
 
@@ -209,7 +210,7 @@ def other(tmp_path: Path) -> Path:
     """Another archive."""
     with services_at(tmp_path / "from") as source:
         put(source, "x", "The ibis.")
-        source.lifecycle.exporter().write(tmp_path / "other")
+        source.part(assurance).exporter().write(tmp_path / "other")
     return tmp_path / "other"
 
 
@@ -219,25 +220,24 @@ def cut_short(services: System, good: Path, monkeypatch: pytest.MonkeyPatch) -> 
     with monkeypatch.context() as patch:
         ends_at(patch, 12)
         with pytest.raises(EndedHereError):
-            services.lifecycle.importer().run(good)
+            services.part(assurance).importer().run(good)
     return services
 
 
 def test_another_archive_waits_until_an_import_is_finished(good: Path, other: Path, cut_short: System) -> None:
     assert "is not finished" in refused(cut_short, other, merge=True)
-    cut_short.lifecycle.importer().run(good)
-    assert cut_short.lifecycle.importer().run(other, merge=True).documents == {Fate.RESTORED: 1}
+    cut_short.part(assurance).importer().run(good)
+    assert cut_short.part(assurance).importer().run(other, merge=True).documents == {Fate.RESTORED: 1}
 
 
 def test_an_import_whose_archive_is_lost_is_given_up_once_the_stores_agree(other: Path, cut_short: System) -> None:
-    assert cut_short.lifecycle.reconciler().run(repair=True).given_up == 1
-    assert cut_short.lifecycle.importer().run(other, merge=True).documents == {Fate.RESTORED: 1}
-    assert cut_short.lifecycle.reconciler().run().differences == []
+    assert cut_short.part(assurance).reconciler().run(repair=True).given_up == 1
+    assert cut_short.part(assurance).importer().run(other, merge=True).documents == {Fate.RESTORED: 1}
+    assert cut_short.part(assurance).reconciler().run().differences == []
 
 
 def test_every_table_is_kept_or_known_to_be_made_anew() -> None:
     """A new table is to be decided on."""
-    from opx.lifecycle.archive.exporting import ARCHIVED
     from opx.ports.tables import (
         ALL_TABLES,
         ANNOUNCEMENTS,
@@ -252,6 +252,7 @@ def test_every_table_is_kept_or_known_to_be_made_anew() -> None:
         KEYS,
         WEB_CACHE,
     )
+    from opx_assurance.archive.exporting import ARCHIVED
 
     # Announcements are of events that another installation's bucket sent; importing sends its own.
     made_anew: list[TableSpec] = [
@@ -272,7 +273,7 @@ def test_every_table_is_kept_or_known_to_be_made_anew() -> None:
 
 def test_evaluations_canaries_and_marks_of_contradictions_come_back(services: System, tmp_path: Path) -> None:
     archive = a_whole_archive(tmp_path)
-    services.lifecycle.importer().run(archive)
+    services.part(assurance).importer().run(archive)
     found = evaluated(services)
     with services_at(tmp_path / "from") as before:
         assert found == evaluated(before)
@@ -287,4 +288,6 @@ def test_a_missing_chunk_file_is_noted_in_the_report(services: System, tmp_path:
     key = DocumentKey(Scope(), "documents/runbooks/procedures/one.md")
     old = list(services.corpus.catalog.versions(key))[-1]
     services.store.delete(f"chunks/{old.document_id}.jsonl")
-    assert "chunk files of 1 versions are missing" in str(services.lifecycle.exporter().write(tmp_path / "x").notes)
+    assert "chunk files of 1 versions are missing" in str(
+        services.part(assurance).exporter().write(tmp_path / "x").notes
+    )

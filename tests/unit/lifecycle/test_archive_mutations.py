@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from opx.errors import ArchiveError, IndexUnavailableError
-from opx.lifecycle.archive.exporting import ARCHIVED
-from opx.lifecycle.report import ImportReport
 from opx.operations.system import System
+from opx_assurance.archive.exporting import ARCHIVED
+from opx_assurance.archive.report import ImportReport
+from opx_assurance.capability import assurance
 from tests.support.archive_support import Entries, entries_of, everything_in, services_at, write
 from tests.support.attacks import Attack, AttackReport, cases
 from tests.support.cli_support import Opx
@@ -38,13 +39,13 @@ def empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
 def imported(path: Path, folder: Path) -> ImportReport:
     opx = Opx(folder)
     with services_at(opx.home) as services:
-        report = services.lifecycle.importer().run(path)
+        report = services.part(assurance).importer().run(path)
         for name, work in work_of(services).items():
             try:
                 work()
             except IndexUnavailableError:  # readers none of whose documents can be parsed, or has an object
                 if not report.failed:
-                    services.lifecycle.reconciler().run(repair=True)
+                    services.part(assurance).reconciler().run(repair=True)
                     work()
             except Exception as exc:
                 raise AssertionError(f"{name} fails: {exc!r}") from exc
@@ -66,7 +67,7 @@ def test_the_archive_that_nobody_changed_is_imported(entries: Entries, tmp_path:
 def is_refused_unchanged(empty: System, before: object, path: Path, folder: Path, what: str) -> bool:
     """False for an archive that is imported into a system that then works."""
     try:
-        empty.lifecycle.importer().run(path, dry_run=True)
+        empty.part(assurance).importer().run(path, dry_run=True)
     except ArchiveError:
         assert everything_in(empty) == before, what
         return True

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from opx.errors import ArchiveError
-from opx.lifecycle.archive.contents import ArchiveContents
-from opx.lifecycle.archive.exporting import DOCUMENT_LINES, FILE_LINES, VERSION_LINES
-from opx.lifecycle.archive.file import ENTRIES, MANIFEST, ArchiveReader
 from opx.operations.system import System
+from opx_assurance.archive.contents import ArchiveContents
+from opx_assurance.archive.exporting import DOCUMENT_LINES, FILE_LINES, VERSION_LINES
+from opx_assurance.archive.file import ENTRIES, MANIFEST, ArchiveReader
 from tests.support.archive_support import (
     Entries,
     an_archive,
@@ -149,7 +149,7 @@ def test_two_entries_of_one_name_are_refused(empty: System, entries: Entries, tm
 def test_archive_that_grows_beyond_measure_is_refused(
     empty: System, entries: Entries, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("opx.lifecycle.archive.file.SMALL_BYTES", 1000)
+    monkeypatch.setattr("opx_assurance.archive.file.SMALL_BYTES", 1000)
     path = write(tmp_path / "x", resealed({**entries, "objects/00002": b"\0" * 20_000_000}))
     assert "would decompress" in refused(empty, path)
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from opx.lifecycle.archive.exporting import ARCHIVED, DOCUMENT_LINES, FILE_LINES, VERSION_LINES
 from opx.operations.system import System
+from opx_assurance.archive.exporting import ARCHIVED, DOCUMENT_LINES, FILE_LINES, VERSION_LINES
 from tests.support.archive_support import (
     Entries,
     changed_line,

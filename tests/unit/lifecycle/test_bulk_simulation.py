@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from opx.lifecycle.bulk.planning import stage_hours
 from opx.ports.bulk import BatchLimits
+from opx_bulk.planning import stage_hours
 from tests.benchmarks.bulk_simulation import (
     ATTEMPTS,
     BEGIN,

@@ -11,8 +11,7 @@ import pytest
 from opx.adapters.embedded.database import open_database
 from opx.adapters.embedded.table import SqliteTable
 from opx.errors import StoreUnavailableError
-from opx.ingestion.corpus.sizes import DocumentSizes
-from opx.lifecycle.holdings import Holdings, HoldingsCount
+from opx.lifecycle.holdings import DocumentSizes, Holdings, HoldingsCount
 from opx.lifecycle.usage import UsageTally
 from opx.ports import Item
 from opx.ports.tables import DOCUMENTS, LIFECYCLE

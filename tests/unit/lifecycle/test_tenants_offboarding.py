@@ -18,9 +18,9 @@ from opx.domain.scopes import Identity, Scope
 from opx.errors import ClientRemovedError, InvalidInputError, StoreUnavailableError
 from opx.ingestion.corpus.clients import ClientState
 from opx.ingestion.events import ObjectEvent, parse_event
-from opx.lifecycle.clients.holdings import CountedHolding, HeldItems
 from opx.lifecycle.report import RemovalReport, content_hash
 from opx.operations.system import System
+from opx.ports.holdings import CountedHolding, HeldItems
 from opx.ports.tables import EMBEDDINGS, KEYS, PROJECTS
 from opx_testing.fake_time import FakeTime
 from tests.support.tenants_support import CLIENT, OTHER, PROCEDURES, fill, put_waiting, rows, services_at

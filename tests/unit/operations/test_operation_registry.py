@@ -17,6 +17,7 @@ from mcp.client.client import Client
 from msgspec import Meta
 from openapi_spec_validator import validate
 
+from opx import operations
 from opx.domain.policy import Action
 from opx.domain.record import Record
 from opx.domain.requests import Request, fields_of
@@ -24,15 +25,15 @@ from opx.domain.scopes import Identity
 from opx.edges import http, schemas, tools
 from opx.edges.calling import LocalClient, plain
 from opx.edges.calling import text_of as text_for_agents
-from opx.edges.mcp import make_server, tools_for
 from opx.errors import InvalidInputError
-from opx.operations import load, of_route, of_tool
+from opx.operations import feeds, load, of_route, of_tool
 from opx.operations.context import Caller, Context
 from opx.operations.grants import ToolGrants, read_grants
-from opx.operations.registry import KNOWLEDGE, REGISTRY, Function, Registry, Tool, operation
+from opx.operations.registry import KNOWLEDGE, REGISTRY, Feature, Function, Registry, Tool, operation
 from opx.operations.system import System
 from opx.settings import Settings
 from opx.system import connect
+from opx_serve.mcp import make_server, tools_for
 from tests.doubles.api_gateway import REGION, DeployedSystem
 from tests.support import api_requests
 from tests.support.agent_calls import a_function_event, an_api_event, body_of, state_of, text_of
@@ -326,9 +327,10 @@ def test_fields_of_a_reply_may_have_any_name(services: System) -> None:
 
 LOOK_UP = """
 import json, sys
+from opx import operations
 from opx.operations import of_route, of_tool, registry
 found = {call}
-loaded = [one.name for one in registry.MODULES if "opx.operations." + one.name in sys.modules]
+loaded = [one.name for one in operations._modules() if one.path in sys.modules]
 print(json.dumps([found and found.name, loaded]))
 """
 
@@ -339,8 +341,8 @@ print(json.dumps([found and found.name, loaded]))
         ("of_route('GET /knowledge/{kbId}/search')", "search", ["search"]),
         ("of_route('POST /documents/{documentId}/restore')", "restore_document", ["documents", "corpus"]),
         ("of_route('GET /nowhere')", None, []),
-        ("of_tool('search_docs', registry.KNOWLEDGE)", "search_docs", ["search", "research"]),
-        ("of_tool('get_baseline', registry.OPERATIONS)", "get_baseline", ["telemetry"]),
+        ("of_tool('search_docs', registry.KNOWLEDGE)", "search_docs", ["search", "search_tools"]),
+        ("of_tool('get_baseline', registry.OPERATIONS)", "get_baseline", ["opx_telemetry.operations"]),
     ],
 )
 def test_look_up_of_an_operation_imports_only_its_modules(call: str, name: str | None, modules: list[str]) -> None:
@@ -358,3 +360,14 @@ def test_every_route_and_tool_is_found_by_its_name() -> None:
     for one in load():
         assert one.route is None or of_route(one.route.key) is one
         assert one.tool is None or of_tool(one.name, one.tool.group) is one
+
+
+def test_scheduled_work_that_cannot_be_imported_is_logged_and_the_rest_is_there(
+    services: System, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    usable = feeds(services)
+    known = {**operations.features(), "broken": Feature((), feeds=("opx_broken.hourly",))}
+    monkeypatch.setattr(operations, "features", lambda: known)
+    assert [type(one) for one in feeds(services)] == [type(one) for one in usable]
+    assert usable
+    assert "opx_broken.hourly of the plugin broken can't be used" in caplog.text

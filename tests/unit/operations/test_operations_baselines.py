@@ -12,10 +12,12 @@ import pytest
 from opx.domain.requests import RequestError, read_request
 from opx.domain.scopes import Identity
 from opx.errors import InvalidInputError
-from opx.operations import telemetry as baselines
 from opx.operations.context import Caller, Context
 from opx.operations.system import System
-from opx.operations.telemetry import (
+from opx.settings import Settings
+from opx.system import bootstrap
+from opx_telemetry import operations as baselines
+from opx_telemetry.operations import (
     AddValues,
     GetBaselineStats,
     ListBaselineSeries,
@@ -23,8 +25,6 @@ from opx.operations.telemetry import (
     get_baseline_stats,
     list_baseline_series,
 )
-from opx.settings import Settings
-from opx.system import bootstrap
 
 NOW = 1_750_000_000.0
 

@@ -10,8 +10,12 @@ import pytest
 
 from opx.domain.scopes import Identity
 from opx.errors import EvaluationNotFoundError, InvalidInputError
-from opx.operations import canaries
-from opx.operations.canaries import (
+from opx.operations import feeds
+from opx.operations.context import Caller, Context
+from opx.operations.system import System
+from opx.runtime.deadlines import limited
+from opx_quality import canaries
+from opx_quality.canaries import (
     EVERY_SECONDS,
     MAX_CANARIES,
     CanaryFeed,
@@ -23,11 +27,8 @@ from opx.operations.canaries import (
     mark_canary,
     run_canaries,
 )
-from opx.operations.context import Caller, Context
-from opx.operations.evaluation.kept import OwnQuestion
-from opx.operations.quality import AddOwnQuestion, add_own_question
-from opx.operations.system import System
-from opx.runtime.deadlines import limited
+from opx_quality.evaluation.kept import OwnQuestion
+from opx_quality.quality import AddOwnQuestion, add_own_question
 from tests.support.agent_calls import CORPUS, DISK, DISK_TITLE, a_system, id_of
 
 
@@ -93,7 +94,7 @@ def test_a_machine_without_a_scheduler_queries_them_every_hour(
 ) -> None:
     queried: list[System] = []
     monkeypatch.setattr(canaries, "ask_canaries", queried.append)
-    feed = CanaryFeed(context.system)
+    (feed,) = (one for one in feeds(context.system) if isinstance(one, CanaryFeed))
     for _ in range(int(2 * EVERY_SECONDS / 60.0)):
         feed.poll()
     assert len(queried) in (1, 2)

@@ -10,16 +10,16 @@ import pytest
 from opx.domain.scopes import Identity
 from opx.errors import DocumentNotFoundError, InvalidInputError
 from opx.operations.context import Caller, Context
-from opx.operations.contradictions import (
+from opx.operations.system import System
+from opx.ports.tables import GAPS
+from opx.runtime.deadlines import limited
+from opx_quality.contradictions import (
     Contradictions,
     DismissContradiction,
     ListContradictions,
     dismiss_contradiction,
     list_contradictions,
 )
-from opx.operations.system import System
-from opx.ports.tables import GAPS
-from opx.runtime.deadlines import limited
 from tests.support.agent_calls import a_system
 
 POOL = "# Ledger database{}\n\nThe connection pool timeout is {}.\n"

@@ -10,8 +10,8 @@ import pytest
 from opx.domain.scopes import Identity
 from opx.errors import UnknownCategoryError
 from opx.operations.context import Caller, Context
-from opx.operations.duplicates import Duplicates, ListDuplicates, list_duplicates
 from opx.operations.system import System
+from opx_quality.duplicates import Duplicates, ListDuplicates, list_duplicates
 from tests.support.agent_calls import a_system
 
 FAN = (

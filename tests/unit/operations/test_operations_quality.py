@@ -12,10 +12,13 @@ import pytest
 from opx.domain.scopes import Identity
 from opx.edges.calling import perform
 from opx.errors import DocumentNotFoundError, EvaluationNotFoundError, ForbiddenError, InvalidInputError
-from opx.operations import load, quality
+from opx.operations import load
 from opx.operations.context import Caller, Context
-from opx.operations.evaluation.kept import Evaluations, ReplyVerdict, RunState
-from opx.operations.quality import (
+from opx.operations.system import System
+from opx.runtime.deadlines import deadline
+from opx_quality import quality
+from opx_quality.evaluation.kept import Evaluations, ReplyVerdict, RunState
+from opx_quality.quality import (
     AddOwnQuestion,
     CompareEvaluations,
     GetEvaluation,
@@ -24,8 +27,6 @@ from opx.operations.quality import (
     RemoveOwnQuestion,
     RunEvaluation,
 )
-from opx.operations.system import System
-from opx.runtime.deadlines import deadline
 from tests.aws.cloud import a_cloud
 from tests.support.agent_calls import CORPUS, DISK, DISK_TITLE, a_system, id_of
 
@@ -133,7 +134,7 @@ def test_two_runs_are_compared_over_the_questions_of_both(call: Callable[[Any, A
 
 def _without_pages(run: Any) -> Any:
     from opx.domain.record import replace
-    from opx.operations.evaluation.runs import JudgedReply
+    from opx_quality.evaluation.runs import JudgedReply
 
     return replace(run, replies={"balanced": tuple(JudgedReply(()) for _ in run.questions)})
 

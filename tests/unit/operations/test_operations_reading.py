@@ -19,7 +19,6 @@ from opx.domain.queries import QueryConfig
 from opx.domain.requests import RequestError
 from opx.domain.scopes import Identity
 from opx.edges.calling import plain
-from opx.edges.mcp import make_server, tools_for
 from opx.edges.schemas import functions, input_schema
 from opx.edges.tools import call_tool
 from opx.errors import DocumentNotFoundError, InvalidInputError
@@ -27,6 +26,7 @@ from opx.operations import load
 from opx.operations.context import Caller, Context
 from opx.operations.outcomes import RecordOutcome, record_outcome
 from opx.operations.system import System
+from opx_serve.mcp import make_server, tools_for
 from tests.support.agent_calls import a_system, id_of, reply_schema
 from tests.support.api_requests import call as http_call
 

@@ -20,26 +20,28 @@ from opx.operations.registry import REGISTRY, Function
 from opx.operations.sources import (
     CheckSource,
     CrawlSite,
-    EndStream,
     ListSources,
-    ListStreams,
     PullSource,
     RegisterSource,
     RemoveSource,
-    SubscribeStream,
     check_source,
     crawl_site,
-    end_stream,
     list_sources,
-    list_streams,
     pull_source,
     register_source,
     remove_source,
-    subscribe_stream,
 )
 from opx.operations.system import System
 from opx.ports import Message
 from opx.settings import Settings
+from opx_streams.operations.streams import (
+    EndStream,
+    ListStreams,
+    SubscribeStream,
+    end_stream,
+    list_streams,
+    subscribe_stream,
+)
 from tests.support.cli_support import word_services
 from tests.support.stream_support import REDIS, SQS
 

@@ -13,7 +13,20 @@ from opx.domain.record import replace
 from opx.domain.scopes import Identity, Reader, reader_of
 from opx.errors import InvalidInputError, StoreUnavailableError, TelemetryUnavailableError
 from opx.operations.context import Caller, Context
-from opx.operations.telemetry import (
+from opx.ports.telemetry import Trace
+from opx_telemetry.answers import (
+    NOTHING_FITS,
+    PARTIAL,
+    WRITTEN_BY_PROGRAMS,
+    BaselineAnswer,
+    LogsAnswer,
+    MetricsAnswer,
+    TracesAnswer,
+)
+from opx_telemetry.capability import baselines, telemetry
+from opx_telemetry.logs import LogAnswer
+from opx_telemetry.metrics import LagFit, MetricAnswer, MetricQuestion, Related
+from opx_telemetry.operations import (
     NOT_HERE,
     AnalyzeTraces,
     CorrelateMetrics,
@@ -24,19 +37,8 @@ from opx.operations.telemetry import (
     get_baseline,
     query_logs,
 )
-from opx.operations.telemetry_answers import (
-    NOTHING_FITS,
-    PARTIAL,
-    WRITTEN_BY_PROGRAMS,
-    BaselineAnswer,
-    LogsAnswer,
-    MetricsAnswer,
-    TracesAnswer,
-)
-from opx.ports.telemetry import LogShow, Trace
-from opx.telemetry.logs import LogAnswer
-from opx.telemetry.metrics import LagFit, MetricAnswer, MetricQuestion, Related
-from opx.telemetry.traces import TraceAnswer, parts_of
+from opx_telemetry.rules import LogShow
+from opx_telemetry.traces import TraceAnswer, parts_of
 from tests.support.telemetry_support import GROUP, RULES, fake_stores
 
 NOW = 1_750_000_000.0
@@ -55,9 +57,11 @@ class FakeBaselines:
 
 @pytest.fixture
 def system() -> Any:
+    fakes = SimpleNamespace(stores=fake_stores(), rules=RULES, baselines=FakeBaselines())
     return SimpleNamespace(
         clock=lambda: NOW,
-        telemetry=SimpleNamespace(stores=fake_stores(), rules=RULES, baselines=FakeBaselines()),
+        telemetry=fakes,
+        part={telemetry: fakes, baselines: fakes.baselines}.__getitem__,
         corpus=SimpleNamespace(projects=SimpleNamespace(reader=reader_of)),
     )
 

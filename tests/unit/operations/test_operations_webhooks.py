@@ -14,24 +14,19 @@ from opx.domain.scopes import Identity
 from opx.errors import InvalidInputError
 from opx.operations.context import Caller, Context
 from opx.operations.learning import PutEvidence, put_evidence
+from opx.operations.secrets import ListSecrets, RemoveSecret, SetSecret, list_secrets, remove_secret, set_secret
 from opx.operations.system import System
-from opx.operations.webhooks import (
-    ListSecrets,
+from opx.settings import Settings
+from opx_streams.operations.webhooks import (
     ListWebhooks,
     MakeWebhookSecret,
-    RemoveSecret,
     SendTestDelivery,
-    SetSecret,
     SignDelivery,
-    list_secrets,
     list_webhooks,
     make_webhook_secret,
-    remove_secret,
     send_test_delivery,
-    set_secret,
     sign_delivery,
 )
-from opx.settings import Settings
 from tests.support.builders import ports_of
 from tests.support.cli_support import word_services
 from tests.support.webhook_support import KNOWLEDGE

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import json
 from array import array
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -12,14 +12,15 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from opx.adapters.embedded.database import open_database
+from opx.adapters.embedded.database import Database
 from opx.adapters.embedded.table import SqliteTable
 from opx.domain.queries import QueryConfig
 from opx.domain.record import replace
 from opx.domain.results import Absent, Answer
 from opx.domain.scopes import Identity
-from opx.errors import ConditionFailedError, InvalidInputError, StoreUnavailableError
+from opx.errors import ConditionFailedError, InvalidInputError, KnowledgeConfigError, StoreUnavailableError
 from opx.ports.tables import GAPS
+from opx.records.gaps.listing import NOBODY, GapView, Owners, headline, listed, read_owners, report_lines
 from opx.records.gaps.log import GapLog, check, find_gap, identity_of
 from opx.records.gaps.model import (
     MAX_CALLERS,
@@ -32,32 +33,20 @@ from opx.records.gaps.model import (
     to_item,
     wording_of,
 )
-from tests.support.gap_support import ESPRESSO, MISSING, SCOPE, a_gap, a_gap_of
+from opx.runtime.knowledge_file import load_knowledge
+from opx_testing.fake_time import FakeTime
+from tests.support.records_support import ESPRESSO, MISSING, SCOPE, a_gap, a_gap_of
 from tests.unit.retrieval.test_receipts import a_result
 
 
-class Clock:
-    now = 1_700_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
+@pytest.fixture
+def table(database: Database, time: FakeTime) -> SqliteTable:
+    return SqliteTable(GAPS, database, clock=time.clock)
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def table(tmp_path: Path, clock: Clock) -> Iterator[SqliteTable]:
-    database = open_database(tmp_path / "gaps.db")
-    yield SqliteTable(GAPS, database, clock=clock)
-    database.close()
-
-
-@pytest.fixture
-def log(table: SqliteTable, clock: Clock) -> GapLog:
-    return GapLog(table, days=30, clock=clock)
+def log(table: SqliteTable, time: FakeTime) -> GapLog:
+    return GapLog(table, days=30, clock=time.clock)
 
 
 def all_of(log: GapLog, scope: str = SCOPE) -> list[Gap]:
@@ -151,8 +140,8 @@ class TestLog:
         log.add(a_gap())
         assert log.assign(gap, "platform").count == 2
 
-    def test_a_dropped_gap_is_assigned_to_nobody(self, table: SqliteTable, clock: Clock) -> None:
-        log = GapLog(table, days=30, clock=clock, most=1)
+    def test_a_dropped_gap_is_assigned_to_nobody(self, table: SqliteTable, time: FakeTime) -> None:
+        log = GapLog(table, days=30, clock=time.clock, most=1)
         gap = log.add(a_gap("alpha"))
         log.add(a_gap("beta"))
         with pytest.raises(ConditionFailedError):
@@ -164,33 +153,33 @@ class TestLog:
         with pytest.raises(ConditionFailedError):
             log.settle(gap, GapStatus.CLOSED)
 
-    def test_the_least_frequent_and_oldest_gap_is_dropped_first(self, table: SqliteTable, clock: Clock) -> None:
-        log = GapLog(table, days=30, clock=clock, most=3)
+    def test_the_least_frequent_and_oldest_gap_is_dropped_first(self, table: SqliteTable, time: FakeTime) -> None:
+        log = GapLog(table, days=30, clock=time.clock, most=3)
         for at, question in enumerate(["alpha", "alpha", "beta", "gamma", "delta"]):
             log.add(a_gap(question, at=f"2026-01-0{at + 1}T00:00:00Z"))
         assert {gap.question for gap in all_of(log)} == {"alpha", "gamma", "delta"}
         assert log.dropped(SCOPE) == 1
 
-    def test_closed_gaps_are_dropped_first_and_not_counted(self, table: SqliteTable, clock: Clock) -> None:
-        log = GapLog(table, days=30, clock=clock, most=2)
+    def test_closed_gaps_are_dropped_first_and_not_counted(self, table: SqliteTable, time: FakeTime) -> None:
+        log = GapLog(table, days=30, clock=time.clock, most=2)
         log.add(a_gap("alpha"))
         log.settle(log.add(a_gap("beta", at="2026-03-01T00:00:00Z")), GapStatus.CLOSED)
         log.add(a_gap("gamma"))
         assert {gap.question for gap in all_of(log)} == {"alpha", "gamma"}
         assert log.dropped(SCOPE) == 0
 
-    def test_a_gap_expires_after_its_last_question(self, log: GapLog, clock: Clock) -> None:
+    def test_a_gap_expires_after_its_last_question(self, log: GapLog, time: FakeTime) -> None:
         log.add(a_gap())
-        clock.now += 31 * 86_400
+        time.now += 31 * 86_400
         assert all_of(log) == []
 
-    def test_recorders_at_the_same_time_lose_no_count(self, table: SqliteTable, clock: Clock) -> None:
+    def test_recorders_at_the_same_time_lose_no_count(self, table: SqliteTable, time: FakeTime) -> None:
         def ask(_: int) -> None:
-            GapLog(table, days=30, clock=clock).add(a_gap())
+            GapLog(table, days=30, clock=time.clock).add(a_gap())
 
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(ask, range(40)))
-        assert [gap.count for gap in all_of(GapLog(table, days=30, clock=clock))] == [40]
+        assert [gap.count for gap in all_of(GapLog(table, days=30, clock=time.clock))] == [40]
 
     def test_scopes_are_apart(self, log: GapLog) -> None:
         log.add(a_gap())
@@ -222,8 +211,8 @@ class TestLog:
             log.add(a_gap_of(MISSING, "QueueHighCritical fires"))
         assert {gap.absent for gap in all_of(log)} == {None, MISSING}
 
-    def test_absent_names_are_limited_as_other_gaps(self, table: SqliteTable, clock: Clock) -> None:
-        log = GapLog(table, days=30, clock=clock, most=2)
+    def test_absent_names_are_limited_as_other_gaps(self, table: SqliteTable, time: FakeTime) -> None:
+        log = GapLog(table, days=30, clock=time.clock, most=2)
         for number in range(4):
             log.add(a_gap_of(replace(MISSING, name=f"Queue{number}"), f"Queue{number} fires"))
         assert len(all_of(log)) == 2
@@ -339,3 +328,103 @@ class TestChecking:
         from opx.records.audit import scope_of
 
         assert identity_of(scope_of(identity)) == identity
+
+
+NOBODYS = Owners({}, {})
+
+
+def views(*gaps: Gap, owners: Owners = NOBODYS, **wanted: Any) -> list[GapView]:
+    return listed(gaps, owners, **wanted)
+
+
+class TestOwners:
+    OWNERS = Owners({"Payments": "team-pay"}, {"runbooks": "sre", "runbooks/architecture": "architects"})
+
+    @pytest.mark.parametrize(
+        ("gap", "owner"),
+        [
+            (a_gap(named=("payments",)), "team-pay"),
+            (a_gap(nearest=Nearest(category="runbooks/procedures", author="ann", services=("payments",))), "team-pay"),
+            (a_gap(nearest=Nearest(category="runbooks/architecture", author="ann")), "architects"),
+            (a_gap(nearest=Nearest(category="runbooks/procedures", author="ann")), "sre"),
+            (a_gap(nearest=Nearest(category="postmortems", author="ann")), "ann"),
+            (a_gap(categories=("runbooks/procedures",)), "sre"),
+            (a_gap(), ""),
+        ],
+    )
+    def test_service_comes_before_category_before_author(self, gap: Gap, owner: str) -> None:
+        assert self.OWNERS.of(gap) == owner
+
+    def test_known_services_are_found_in_questions_as_whole_words(self) -> None:
+        assert self.OWNERS.services_in("restart PAYMENTS.") == ("payments",)
+        assert self.OWNERS.services_in("payments-api and prepayments") == ()
+
+    def test_section_is_read(self, tmp_path: Path) -> None:
+        owners = read_owners(load_knowledge(), a_file(tmp_path, "owners: {payments: pay, runbooks/procedures: sre}"))
+        assert owners.names == ("pay", "sre")
+
+    def test_without_the_section_nobody_owns_anything(self) -> None:
+        assert read_owners(load_knowledge()).names == ()
+
+    @pytest.mark.parametrize(
+        "section", ["owners: [a]", "owners: {a: 1}", "owners: {no/category: x}", "owners: {a: ''}"]
+    )
+    def test_mistakes_are_reported_with_file_and_line(self, tmp_path: Path, section: str) -> None:
+        with pytest.raises(KnowledgeConfigError, match=r"knowledge\.yaml:\d+: "):
+            read_owners(load_knowledge(), a_file(tmp_path, section))
+
+
+def a_file(folder: Path, section: str) -> Path:
+    path = folder / "knowledge.yaml"
+    path.write_text(f"default_category: x\n{section}\n")
+    return path
+
+
+class TestListing:
+    def test_frequent_and_nearly_answered_gaps_come_first(self) -> None:
+        chatter, wanted = (
+            a_gap("tell me a joke", count=3),
+            a_gap("alpha", count=2, nearest=Nearest("d", confidence=0.6)),
+        )
+        assert [view.question for view in views(chatter, wanted)] == ["alpha", "tell me a joke"]
+
+    def test_settled_ones_are_shown_on_request_and_last(self) -> None:
+        closed = replace(a_gap("alpha", count=9), status=GapStatus.CLOSED)
+        assert [view.question for view in views(closed, a_gap("beta"))] == ["beta"]
+        assert [view.question for view in views(closed, a_gap("beta"), settled=True)] == ["beta", "alpha"]
+
+    def test_they_are_filtered_by_service_and_owner(self) -> None:
+        one, two = a_gap("alpha", named=("payments",)), a_gap("beta")
+        assert [view.question for view in views(one, two, service="Payments")] == ["alpha"]
+        owned = views(one, two, owners=TestOwners.OWNERS, owner="TEAM-pay")
+        assert [view.owner for view in owned] == ["team-pay"]
+        assert [view.question for view in views(one, two, owners=TestOwners.OWNERS, owner=NOBODY)] == ["beta"]
+
+    def test_an_assigned_owner_comes_before_that_of_the_service(self) -> None:
+        gap = a_gap("alpha", named=("payments",), owner="sre")
+        assert [view.owner for view in views(gap, owners=TestOwners.OWNERS, owner="SRE")] == ["sre"]
+        assert views(gap, owners=TestOwners.OWNERS, owner="team-pay") == []
+
+    def test_view_can_be_read_back_and_has_no_callers_hashes(self) -> None:
+        (view,) = views(a_gap(callers=("abc123",)))
+        assert GapView.from_json(json.loads(json.dumps(view.to_json()))) == view
+        assert "abc123" not in json.dumps(view.to_json())
+        with pytest.raises(InvalidInputError):
+            GapView.from_json({"gapId": "x"})
+
+    def test_a_view_names_the_absent_identifier(self) -> None:
+        (view,) = views(a_gap_of(MISSING))
+        assert GapView.from_json(json.loads(json.dumps(view.to_json()))).absent == MISSING
+        assert headline(view) == MISSING.text
+        assert headline(views(a_gap())[0]) == ESPRESSO
+
+    def test_report_is_by_owner_and_quotes_nothing_as_markdown(self) -> None:
+        found = views(a_gap("alpha <b> # [x](y)", named=("payments",)), a_gap("beta"), owners=TestOwners.OWNERS)
+        report = "\n".join(report_lines(found))
+        assert report.index("## nobody") < report.index("## team-pay")
+        assert r"alpha \<b\> \# \[x\](y)" in report
+        absent = "\n".join(report_lines(views(a_gap_of(MISSING, "it_fires", nearest=Nearest("d", "Disk")))))
+        assert "- **no page for alert QueueHighCritical; nearest sibling: QueueHighWarning**" in absent
+        assert r"  - asked: it\_fires" in absent
+        assert "Disk" not in absent
+        assert "There are none." in "\n".join(report_lines([]))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from opx.adapters.embedded.database import open_database
+from opx.adapters.embedded.database import Database
 from opx.adapters.embedded.table import SqliteTable
 from opx.domain.knowledge import WARNINGS_CATEGORY
 from opx.domain.queries import QueryConfig, SearchMode
@@ -64,10 +64,8 @@ def corpus(ingested: Path, tmp_path: Path) -> Iterator[Calibrated]:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[CalibrationStore]:
-    database = open_database(tmp_path / "opx.db")
-    yield CalibrationStore(SqliteTable(LIFECYCLE, database), "index")
-    database.close()
+def store(database: Database) -> CalibrationStore:
+    return CalibrationStore(SqliteTable(LIFECYCLE, database), "index")
 
 
 # -- questions

@@ -1,11 +1,13 @@
-"""Results as text for an agent: the form is fixed, so that prompts can rely on it."""
+"""Results and documents as text for an agent: the form is fixed, so that prompts can rely on it."""
 
 from __future__ import annotations
 
 import pytest
 
+from opx.domain.handover import DocumentAnswer
 from opx.domain.results import RetrievalResult
-from opx.retrieval.citations import NOTHING_FOUND, citation, citations
+from opx.retrieval.citations import NOTHING_FOUND, citation, citations, handed_over, mentions
+from tests.support.builders import a_document_answer
 
 
 def a_result(
@@ -66,3 +68,20 @@ def test_no_results_give_a_sentence() -> None:
 
 def test_unicode_is_kept() -> None:
     assert "Gerät 🚒 キュー" in citations([a_result("Gerät 🚒 キュー")])
+
+
+def a_document(title: str, confidence: float, content: str = "Delete rotated logs.") -> DocumentAnswer:
+    return a_document_answer(a_result(content, title=title, score=confidence), content=content)
+
+
+def test_documents_without_text_are_named_with_their_band() -> None:
+    some = [a_document("Disk", 0.97), a_document("Logs", 0.6, ""), a_document("Pods", 0.04, "")]
+    shown = handed_over(some)
+    assert shown.endswith("Also found:\n- Logs (likely, 0.60) [Document ID: dddddddddddddddddddddddddddddddd]")
+    assert mentions(some[2:]) == []
+
+
+def test_the_only_document_without_text_is_named_as_unlikely_as_it_is() -> None:
+    shown = handed_over([a_document("Pods", 0.04, ""), a_document("Logs", 0.03, "")])
+    assert shown.startswith("Found, and larger than the budget:\n- Pods (weak, 0.04) [Document ID: ")
+    assert "Logs" not in shown

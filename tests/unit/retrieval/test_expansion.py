@@ -18,7 +18,7 @@ from opx.ingestion.chunking import ChunkOwner
 from opx.retrieval.documents import MAX_CHARACTERS, UNREADABLE, Expander, joined
 from opx.settings import Settings
 from opx.system import bootstrap
-from tests.support.chunking_support import chunk_document
+from tests.support.parsing_support import chunk_document
 
 STEPS = "\n".join(f"{n}. Look at replica {n} and write down its lag in seconds." for n in range(40))
 TEXT = f"# Lag\n\nWhat to do when replicas lag.\n\n## Steps\n\n{STEPS}\n\n## Afterwards\n\n{'Tell the owners. ' * 30}\n"

@@ -2,44 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from opx.adapters.embedded.search_index import EmbeddedIndex
 from opx.domain.queries import QueryConfig, SearchMode
-from opx.ports import SearchRequest, SearchResponse, Vector
+from opx.ports import Vector
 from opx.retrieval.question import LEAST_WORDS, focused, value_words
 from opx.text.analyzer import ENGLISH
 from opx_testing.entries import a_change
 from tests.support.fakes import WordsEmbedder
-from tests.support.query_support import a_knowledge_query
+from tests.support.query_support import RecordingIndex, a_knowledge_query
 from tests.unit.retrieval.test_query import KNOWLEDGE, NOBODY, a_text
-
-
-@pytest.fixture
-def index(tmp_path: Path) -> Iterator[EmbeddedIndex]:
-    index = EmbeddedIndex(tmp_path, model_id=WordsEmbedder.model_id, dimension=WordsEmbedder.dimension)
-    yield index
-    index.close()
-
-
-class Recording:
-    """An index that keeps the requests."""
-
-    def __init__(self, index: EmbeddedIndex) -> None:
-        self._index = index
-        self.requests: list[SearchRequest] = []
-
-    def search(self, request: SearchRequest) -> SearchResponse:
-        self.requests.append(request)
-        return self._index.search(request)
-
-    def entries_with(self, terms: Iterable[str], scopes: Sequence[str]) -> Mapping[str, int]:
-        return self._index.entries_with(terms, scopes)
 
 
 class CountingEmbedder(WordsEmbedder):
@@ -115,7 +90,7 @@ class TestSearches:
     def test_every_mode_embeds_and_searches_once_with_the_values_marked(
         self, index: EmbeddedIndex, mode: SearchMode
     ) -> None:
-        recording, embedder = Recording(index), CountingEmbedder()
+        recording, embedder = RecordingIndex(index), CountingEmbedder()
         index.apply([a_change(a_text("the api pod is restarting"))])
         query = a_knowledge_query(recording, embedder, KNOWLEDGE, NOBODY)
         config = QueryConfig(mode=mode, min_confidence=0, tiers=("internal",))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,11 +32,12 @@ from opx.retrieval.identifiers import (
     holding,
     kind_of,
 )
+from opx.retrieval.judging import pages_of
 from opx.retrieval.query import KnowledgeQuery
 from opx.retrieval.question import whole_terms
 from opx.text.analyzer import analyze
-from tests.support.fakes import WordsEmbedder
-from tests.support.judging_support import a_page, pages_in, searched
+from tests.support.judging_support import a_page, searched
+from tests.support.query_support import RecordingIndex
 from tests.unit.retrieval.test_query import a_query, a_text
 
 ANYTHING = QueryConfig(min_confidence=0, max_results=100)
@@ -53,13 +52,6 @@ THIRTY_WORDS = (
     "since the last deployment of the shop on friday our database writes fail and pods restart again and again while "
     "certificates look fine and nobody in the team knows why the disk of {} is so full"
 )
-
-
-@pytest.fixture
-def index(tmp_path: Path) -> Iterator[EmbeddedIndex]:
-    index = EmbeddedIndex(tmp_path / "index", model_id=WordsEmbedder.model_id, dimension=WordsEmbedder.dimension)
-    yield index
-    index.close()
 
 
 def a_mention(name: str, number: int = 0) -> IndexEntry:
@@ -230,7 +222,7 @@ def test_passages_hold_an_identifier_in_any_form(name: str, forms: list[str]) ->
 def judged_mentions(*confidences: float) -> list[JudgedPage]:
     """Pages that mention `api_v1_push`, as likely as this."""
     entries = [a_page(f"Guide {n}", f"Step {n} reads api_v1_push.", index=5) for n in range(len(confidences))]
-    pages = pages_in(searched("push", *((entry, 9.0 - n, 0.5) for n, entry in enumerate(entries))))
+    pages = pages_of(searched("push", *((entry, 9.0 - n, 0.5) for n, entry in enumerate(entries))))
     return [JudgedPage(page, one) for page, one in zip(pages, confidences, strict=True)]
 
 
@@ -283,8 +275,8 @@ class TestCertain:
         assert [(one.confidence, one.least) for one in found] == expected
 
     def test_no_other_document_is_surer(self) -> None:
-        page = pages_in(searched("push", (a_page("api_v1_push", "It takes pushes."), 1.0, 0.1)))[0]
-        other = pages_in(searched("disk", (a_page("Disk", "disk full"), 9.0, 0.9)))[0]
+        page = pages_of(searched("push", (a_page("api_v1_push", "It takes pushes."), 1.0, 0.1)))[0]
+        other = pages_of(searched("disk", (a_page("Disk", "disk full"), 9.0, 0.9)))[0]
         found = certain([JudgedPage(other, 0.999), JudgedPage(page, 0.2)], [self.PUSH])
         assert [(one.page.document_id, one.confidence) for one in found] == [("api_v1_push", ABOUT), ("Disk", ABOUT)]
 
@@ -298,23 +290,8 @@ class TestCertain:
         assert (other.confidence, other.most) == (0.2, NOT_ABOUT)
 
 
-class Recording:
-    """An index that records the requests."""
-
-    def __init__(self, index: EmbeddedIndex) -> None:
-        self._index = index
-        self.requests: list[SearchRequest] = []
-
-    def search(self, request: SearchRequest) -> SearchResponse:
-        self.requests.append(request)
-        return self._index.search(request)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._index, name)
-
-    @property
-    def searches_for_terms(self) -> list[SearchRequest]:
-        return [request for request in self.requests if request.filter.required_terms]
+def searches_for_terms(index: RecordingIndex) -> list[SearchRequest]:
+    return [request for request in index.requests if request.filter.required_terms]
 
 
 class TestMissed:
@@ -326,9 +303,9 @@ class TestMissed:
     def one_hit(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(DEPTH, SearchMode.BALANCED, 1)
 
-    def recording(self, index: EmbeddedIndex, *entries: IndexEntry) -> tuple[Recording, KnowledgeQuery]:
+    def recording(self, index: EmbeddedIndex, *entries: IndexEntry) -> tuple[RecordingIndex, KnowledgeQuery]:
         a_query(index, *entries, *self.NOISE)
-        recording = Recording(index)
+        recording = RecordingIndex(index)
         return recording, a_query(recording)
 
     def test_entry_that_the_best_hits_missed_is_found_by_its_term(self, index: EmbeddedIndex) -> None:
@@ -337,17 +314,17 @@ class TestMissed:
         answer = service.answer(THIRTY_WORDS.format("OPS-4711"), ANYTHING)
         assert titles(answer)[0] == "Backdoor"
         assert answer.results[0].confidence >= ONLY_MENTION
-        assert recording.searches_for_terms
+        assert searches_for_terms(recording)
 
     def test_identifier_that_was_found_is_not_searched_for_again(self, index: EmbeddedIndex) -> None:
         recording, service = self.recording(index, a_text("Heal OPS-4711.", title="OPS-4711"))
         assert titles(service.answer("OPS-4711", replace(ANYTHING, tiers=("internal",))))[0] == "OPS-4711"
-        assert recording.searches_for_terms == []
+        assert searches_for_terms(recording) == []
 
     def test_identifier_in_no_entry_is_not_searched_for(self, index: EmbeddedIndex) -> None:
         recording, service = self.recording(index)
         service.answer(THIRTY_WORDS.format("OPS-4711"), ANYTHING)
-        assert recording.searches_for_terms == []
+        assert searches_for_terms(recording) == []
 
     def test_it_is_searched_for_within_the_filter_alone(self, index: EmbeddedIndex) -> None:
         page = a_text("Heal OPS-4711.", "postmortems", title="Incident")
@@ -463,9 +440,9 @@ class TestAbsent:
         assert (titles(answer)[0], answer.absent) == ("CVE-2024-3094", ())
 
     def test_nothing_is_claimed_when_words_could_not_be_searched(self, index: EmbeddedIndex) -> None:
-        class WithoutWords(Recording):
+        class WithoutWords(RecordingIndex):
             def search(self, request: SearchRequest) -> SearchResponse:
-                found = self._index.search(replace(request, text=None))
+                found: SearchResponse = self._index.search(replace(request, text=None))
                 return replace(found, lexical=replace(found.lexical, error="timeout"), term_frequencies={})
 
         a_query(index, QUEUE)

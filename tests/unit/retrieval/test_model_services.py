@@ -14,7 +14,7 @@ from opx.operations.system import System
 from opx.ports.models import Candidate, ChatRequest, ModelAnswer
 from opx.settings import Settings
 from opx.system import bootstrap
-from tests.contract.models import aws_client
+from tests.contract.chat_model_contract import aws_client
 from tests.doubles.bedrock_models import BedrockModelsDouble
 from tests.doubles.chat_completions import KEY, ChatCompletionsDouble
 from tests.support.webhook_support import SecretsInMemory

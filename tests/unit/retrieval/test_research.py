@@ -11,13 +11,13 @@ from itertools import count
 import pytest
 
 from opx.domain.queries import MAX_QUERY_CHARACTERS, QueryConfig, SearchMode
-from opx.domain.research import ResearchReport, StepKind, Stopped
 from opx.domain.results import Answer, RetrievalResult, ScoreParts
 from opx.errors import IndexWakingError, InvalidInputError, ModelError, StoreUnavailableError, UnknownCategoryError
-from opx.retrieval.research.findings import MAX_CHARACTERS
-from opx.retrieval.research.planners import RulePlanner
-from opx.retrieval.research.planning import MAX_SUB_QUERIES, MAX_SUB_QUERY_CHARACTERS, Plan, Planner, SoFar, SubQuery
-from opx.retrieval.research.researcher import MAX_WORKERS, Researcher, Workers
+from opx_web.reports import ResearchReport, StepKind, Stopped
+from opx_web.research.findings import MAX_CHARACTERS
+from opx_web.research.planners import RulePlanner
+from opx_web.research.planning import MAX_SUB_QUERIES, MAX_SUB_QUERY_CHARACTERS, Plan, Planner, SoFar, SubQuery
+from opx_web.research.researcher import MAX_WORKERS, Researcher, Workers
 
 TWO_PARTS = "disk full on the database host and expired TLS certificate"
 DISK, TLS = "disk full on the database host", "expired TLS certificate"

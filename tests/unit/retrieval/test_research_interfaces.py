@@ -12,15 +12,16 @@ import pytest
 from lambdas.retrieve_knowledge.handler import make_handler
 from opx.domain.queries import QueryConfig
 from opx.domain.record import replace
-from opx.domain.research import Finding, ResearchReport, ResearchStep, StepKind, Stopped
 from opx.domain.scopes import Identity
 from opx.errors import InvalidInputError
 from opx.operations.registry import Function
 from opx.operations.system import System
-from opx.retrieval.research.planners import ChatPlanner, RulePlanner
 from opx.retrieval.stages import INDEX_DOWN
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_web.reports import Finding, ResearchReport, ResearchStep, StepKind, Stopped
+from opx_web.research.planners import ChatPlanner, RulePlanner
+from opx_web.research.researcher import Researchers
 from tests.support.agent_calls import CORPUS, a_system
 from tests.support.api_requests import ROUTE, Handler, a_token, call, check_described, refusal
 from tests.support.cli_support import Opx
@@ -80,7 +81,7 @@ class TestServices:
         bounds = QueryConfig(min_confidence=0)
 
         def documents(identity: Identity) -> str:
-            return repr(services.questions.research(identity).research_topic(TOPIC, 2, bounds))
+            return repr(services.part(Researchers).of(identity).research_topic(TOPIC, 2, bounds))
 
         assert "of acme" in documents(Identity("acme"))
         assert "of acme" not in documents(Identity("other"))
@@ -88,11 +89,11 @@ class TestServices:
 
     def test_searches_are_measured_as_questions_are(self, services: System) -> None:
         measured = Measured()
-        report = services.questions.research(report=measured).research_topic(TOPIC)
+        report = services.part(Researchers).of(report=measured).research_topic(TOPIC)
         assert measured.counts["Queries"] == report.searches_performed  # type: ignore[index]
 
     def test_rules_plan_where_there_is_no_model(self, tmp_path: Path) -> None:
-        assert isinstance(bootstrap(Settings(home=str(tmp_path))).questions._planner, RulePlanner)
+        assert isinstance(bootstrap(Settings(home=str(tmp_path))).part(Researchers)._planner, RulePlanner)
 
     @pytest.mark.parametrize(
         ("planner", "kind"), [("auto", ChatPlanner), ("chat", ChatPlanner), ("rules", RulePlanner)]
@@ -100,7 +101,7 @@ class TestServices:
     def test_the_settings_choose_the_planner(self, planner: str, kind: type, tmp_path: Path) -> None:
         settings = Settings(home=str(tmp_path), chat_model="m", chat_url="http://127.0.0.1:9", research_planner=planner)
         made = bootstrap(settings)
-        assert isinstance(made.questions._planner, kind)
+        assert isinstance(made.part(Researchers)._planner, kind)
 
     def test_on_aws_it_ends_before_the_api_gives_up(self) -> None:
         with pytest.raises(InvalidInputError, match="OPX_RESEARCH_SECONDS must be at most 25"):
@@ -189,7 +190,7 @@ class TestCommand:
 
     def test_an_index_that_is_down_exits_with_two(self, opx: Opx, monkeypatch: pytest.MonkeyPatch) -> None:
         down = replace(REPORT, findings=(), notes=(INDEX_DOWN,), stopped_because=Stopped.UNAVAILABLE)
-        monkeypatch.setattr("opx.retrieval.research.researcher.Researcher.research_topic", lambda *_, **__: down)
+        monkeypatch.setattr("opx_web.research.researcher.Researcher.research_topic", lambda *_, **__: down)
         result = opx("research", "disk")
         assert result.exit_code == 2
         assert INDEX_DOWN in result.stderr
@@ -197,7 +198,7 @@ class TestCommand:
 
 def test_searches_are_in_the_audit_log_with_receipts_and_not_among_the_gaps(services: System) -> None:
     before = len(list(services.records.audit.records()))
-    report = services.questions.research().research_topic("quantum llamas in orbit", 2)
+    report = services.part(Researchers).of().research_topic("quantum llamas in orbit", 2)
     receipts = {step.receipt_id for step in report.trace if step.kind is StepKind.SEARCH}
     assert len(list(services.records.audit.records())) == before + report.searches_performed
     assert len(receipts - {""}) == report.searches_performed

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from opx.domain.queries import QueryConfig
-from opx.domain.research import Finding, StepKind, Stopped
 from opx.errors import InvalidInputError, ModelError
 from opx.ports.models import ChatReply, ChatRequest, read_answer
-from opx.retrieval.research.planners import ChatPlanner, Queries, RulePlanner
-from opx.retrieval.research.planning import MAX_SUB_QUERIES, MAX_SUB_QUERY_CHARACTERS, OpenQuestion, SoFar
-from opx.retrieval.research.topics import read_topic
+from opx_web.reports import Finding, StepKind, Stopped
+from opx_web.research.planners import ChatPlanner, Queries, RulePlanner
+from opx_web.research.planning import MAX_SUB_QUERIES, MAX_SUB_QUERY_CHARACTERS, OpenQuestion, SoFar
+from opx_web.research.topics import read_topic
 from tests.unit.retrieval.test_research import DISK, TLS, TWO_PARTS, Library, a_result, research
 
 PLAIN = QueryConfig()

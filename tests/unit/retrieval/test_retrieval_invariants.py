@@ -1,25 +1,31 @@
-"""Invariants of answers over any documents."""
+"""Invariants of answers over any corpus, also of many questions at once."""
 
 from __future__ import annotations
 
 import random
 import shutil
+import threading
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from opx.adapters.embedded.search_index import EmbeddedIndex
-from opx.domain.queries import QueryConfig
+from opx.domain.queries import Expand, QueryConfig, SearchMode
 from opx.domain.results import RetrievalResult
+from opx.domain.scopes import Identity
 from opx.operations.system import System
 from opx.ports import DocumentChange
 from opx.settings import Settings
 from opx.system import bootstrap
 from opx_testing.entries import an_entry
+from tests.support.agent_calls import CORPUS
 from tests.support.fakes import WordsEmbedder
 
 WORDS = ("disk", "full", "pod", "restart", "kafka", "lag", "queue", "certificate", "expired", "rotate")
@@ -92,3 +98,57 @@ def test_document_about_something_else_does_not_remove_the_best_hit(
         best = answered(services, question)[0].source
     with filled(services, [*corpus, UNRELATED]):
         assert best in [result.source for result in answered(services, question)]
+
+
+THREADS = 20
+SYMPTOMS = [f"symptom{number}" for number in range(10)]
+RUNBOOK = "# When {0} shows\n\nApply the remedy of {0}, then wait.\n\n## Details\n\nIt was {0} again."
+DOCUMENTS = {f"documents/runbooks/{symptom}.md": RUNBOOK.format(symptom) for symptom in SYMPTOMS}
+QUESTIONS = [
+    *(f"What helps against {symptom}?" for symptom in SYMPTOMS[:4]),
+    "when symptom5 shows",
+    '"the remedy of symptom6"',
+    "Unseal the acme vault",
+    "symptom7 -symptom8 after:2020",
+]
+CONFIGS = [
+    QueryConfig(min_confidence=0, mode=mode, expand=expand)
+    for mode, expand in zip(SearchMode, (Expand.NONE, Expand.SECTION, Expand.DOCUMENT), strict=True)
+]
+CALLERS = [Identity(), Identity("acme")]
+QUERIES = list(product(QUESTIONS, CONFIGS, CALLERS))
+
+
+@pytest.fixture
+def loaded(tmp_path: Path) -> Iterator[System]:
+    """A system without earlier questions, and with time for a busy machine to rank."""
+    with bootstrap(Settings(home=str(tmp_path), rerank_seconds=60), embedder=WordsEmbedder()) as system:
+        for key, text in {**CORPUS, **DOCUMENTS}.items():
+            system.store.put(key, text.encode())
+        list(system.manager.work())
+        yield system
+
+
+def answer_of(loaded: System, question: str, config: QueryConfig, caller: Identity) -> dict[str, Any]:
+    """An answer without its timings and receipt."""
+    answer = loaded.questions.search(caller).answer(question, config).to_json()
+    return {name: value for name, value in answer.items() if name not in {"timingsMs", "receiptId", "receipt"}}
+
+
+def test_answers_equal_those_of_sequential_questions(loaded: System) -> None:
+    """The questions at once come first, as all that is made at the first question is made by several of them then."""
+    ready = threading.Barrier(THREADS)
+
+    def ask_all(first: int) -> dict[int, dict[str, Any]]:
+        """Some of the questions, other ones in each thread."""
+        ready.wait(timeout=30)
+        places = [(first * 7 + step) % len(QUERIES) for step in range(0, len(QUERIES), 8)]
+        return {place: answer_of(loaded, *QUERIES[place]) for place in places}
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        found = list(pool.map(ask_all, range(THREADS)))
+    alone = [answer_of(loaded, *query) for query in QUERIES]
+    assert {place for answers in found for place in answers} == set(range(len(QUERIES)))
+    for answers in found:
+        assert answers == {place: alone[place] for place in answers}
+    assert len({str(answer["results"]) for answer in alone}) > len(QUERIES) / 4

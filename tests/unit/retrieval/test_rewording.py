@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -37,11 +36,9 @@ PAGES = (
 
 
 @pytest.fixture
-def index(tmp_path: Path) -> Iterator[EmbeddedIndex]:
-    index = EmbeddedIndex(tmp_path / "index", model_id=WordsEmbedder.model_id, dimension=WordsEmbedder.dimension)
+def index(index: EmbeddedIndex) -> EmbeddedIndex:
     index.apply([a_change(a_text(page, source=f"{at}.md")) for at, page in enumerate(PAGES)])
-    yield index
-    index.close()
+    return index
 
 
 class Counting:

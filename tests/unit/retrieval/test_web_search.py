@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,18 +20,17 @@ from opx.errors import (
     SecretNotFoundError,
     SourceRefusedError,
     SourceUnavailableError,
-    StoreUnavailableError,
 )
-from opx.ports.sources import WebResult
-from opx.retrieval.web.providers import CachedWebSearch, LimitedWebSearch
-from opx.retrieval.web.service import NOTHING_TO_ASK, SECRETS_LEFT_OUT, SUSPICIOUS, InternetSearch
-from opx.retrieval.web.setup import read_internet
 from opx.runtime.knowledge_file import load_knowledge
 from opx.settings import Settings
 from opx_testing.fake_time import FakeTime
+from opx_web.live.providers import CachedWebSearch, LimitedWebSearch, WebResult
+from opx_web.live.service import NOTHING_TO_ASK, SECRETS_LEFT_OUT, SUSPICIOUS, InternetSearch
+from opx_web.live.setup import internet_search, read_internet
 from tests.doubles.misbehaving_site import Answer as Reply
 from tests.doubles.misbehaving_site import MisbehavingSite
 from tests.support.cli_support import Opx, word_services
+from tests.support.records_support import BrokenTable
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCS = WebResult("Docs", "https://docs.docker.com/x", "Limits", "2026-01-01")
@@ -51,14 +53,6 @@ class Engine:
             if isinstance(each, Exception):
                 raise each
         return [each for each in self._found if isinstance(each, WebResult)]
-
-
-class BrokenTable:
-    def get(self, key: Any) -> Any:
-        raise StoreUnavailableError("down")
-
-    def put(self, item: Any, *, condition: Any = None) -> None:
-        raise StoreUnavailableError("down")
 
 
 # -- answers
@@ -171,7 +165,7 @@ def test_nothing_found_is_kept_and_failures_are_not(table: Any, time: FakeTime) 
 
 
 def test_without_its_table_the_engine_is_queried(time: FakeTime) -> None:
-    search = CachedWebSearch(Engine(DOCS), BrokenTable(), seconds=3600, clock=time.clock)  # type: ignore[arg-type]
+    search = CachedWebSearch(Engine(DOCS), BrokenTable(), seconds=3600, clock=time.clock)
     assert search.search("x", 5) == [DOCS]
 
 
@@ -221,12 +215,6 @@ def knowledge_file(folder: Path, section: str) -> str:
     return str(path)
 
 
-@pytest.fixture
-def site() -> Iterator[MisbehavingSite]:
-    with MisbehavingSite() as running:
-        yield running
-
-
 def brave(site: MisbehavingSite) -> str:
     return f"internet: {{search_provider: brave, api_key_env: BRAVE_KEY, cache_ttl: 3600, base_url: '{site.url()}'}}\n"
 
@@ -260,7 +248,7 @@ def test_agents_get_results_of_the_engine_that_is_configured(tmp_path: Path, sit
 
 def test_without_a_configured_engine_agents_get_nothing(tmp_path: Path) -> None:
     with word_services(Settings(home=str(tmp_path / "home"))) as services:
-        assert services.questions.internet is None
+        assert services.part(internet_search) is None
         assert services.questions.search().search_internet("x") == []
         answer = services.questions.search().internet_answer("x")
     assert "no web search is configured" in answer.notes[0]
@@ -351,3 +339,70 @@ def test_command_ends_with_1_if_nothing_is_found(tmp_path: Path, site: Misbehavi
     result = opx("web", "limits", **given)
     assert result.exit_code == 1
     assert "Nothing was found." in result.output
+
+
+# -- without its distribution
+
+WITHOUT = """
+import importlib.abc, importlib.metadata, sys
+class Without(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name.partition(".")[0] == "opx_web":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Without())
+installed = importlib.metadata.distributions
+importlib.metadata.distributions = lambda: [one for one in installed() if one.name != "opx-web"]
+"""
+COMMAND = "from opx.system import command; command()"
+RESEARCH = """
+from opx import Knowledge
+with Knowledge.open(sys.argv[1]) as knowledge:
+    knowledge.research("disk full")
+"""
+
+
+GRANTS = """
+from pathlib import Path
+from opx.operations.grants import read_grants
+read_grants(Path(sys.argv[1]))
+"""
+
+
+def without_it(folder: Path, program: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Runs a program where opx-web isn't installed."""
+    line = [sys.executable, "-c", WITHOUT + program, *arguments]
+    environment = {"PATH": "", "HOME": str(folder), "OPX_HOME": str(folder / "home"), **variables}
+    return subprocess.run(line, capture_output=True, text=True, cwd=folder, env=environment, check=False)
+
+
+def test_without_its_distribution_an_answer_notes_it_where_an_engine_is_configured(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("# Disk full\n\nDelete the logs.\n")
+    assert without_it(tmp_path, COMMAND, "ingest", "a.md").returncode == 0
+    question = ("search", "zirconium valve", "--include-internet")
+    assert "pip install opx-web" not in without_it(tmp_path, COMMAND, *question).stderr
+    file = knowledge_file(tmp_path, "internet: {search_provider: brave, api_key_env: BRAVE_KEY}\n")
+    noted = without_it(tmp_path, COMMAND, *question, OPX_KNOWLEDGE_FILE=file)
+    assert "live search of the web is configured, but not installed: pip install opx-web" in noted.stderr
+    doctor = without_it(tmp_path, COMMAND, "doctor", OPX_KNOWLEDGE_FILE=file)
+    assert re.search(
+        r"failed +internet +live search of the web is configured, but not installed\n +do: ", doctor.stdout
+    )
+    assert "do: pip install opx-web" in doctor.stdout
+
+
+@pytest.mark.parametrize("name", ["research", "web"])
+def test_without_its_distribution_a_command_names_it(name: str, tmp_path: Path) -> None:
+    refused = without_it(tmp_path, COMMAND, name, "disk full")
+    assert (refused.returncode, "pip install opx-web" in refused.stderr) == (2, True)
+
+
+def test_without_its_distribution_research_by_the_facade_names_it(tmp_path: Path) -> None:
+    refused = without_it(tmp_path, RESEARCH, str(tmp_path / "home"))
+    assert "MissingDistributionError: research is not installed: pip install opx-web" in refused.stderr
+
+
+def test_without_its_distribution_a_grant_of_its_tool_names_it(tmp_path: Path) -> None:
+    file = Path(knowledge_file(tmp_path, ""))
+    file.write_text(file.read_text().replace("\nagents:\n", "\nagents:\n  responder: [search_docs, research_topic]\n"))
+    refused = without_it(tmp_path, GRANTS, str(file))
+    assert "the tool research_topic is part of opx-web, which is not installed: pip install opx-web" in refused.stderr

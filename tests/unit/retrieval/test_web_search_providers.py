@@ -10,21 +10,14 @@ import pytest
 
 from opx.adapters.web import HttpWeb
 from opx.errors import SourceRefusedError, SourceShapeError
-from opx.ports.sources import WebResult, WebSearch
-from opx.retrieval.web.providers import BraveWebSearch, GoogleWebSearch, plain_text
-from opx.retrieval.web.service import site_kind
+from opx_web.live.providers import BraveWebSearch, GoogleWebSearch, WebResult, WebSearch, plain_text
+from opx_web.live.service import site_kind
 from tests.doubles.misbehaving_site import MisbehavingSite, a_web
 from tests.support.feed_support import Corpus, a_connector
 
 BRAVE = "/web/search"
 GOOGLE = "/customsearch/v1"
 PLACES = {"brave": BRAVE, "google": GOOGLE}
-
-
-@pytest.fixture
-def site() -> Iterator[MisbehavingSite]:
-    with MisbehavingSite() as running:
-        yield running
 
 
 @pytest.fixture

@@ -52,13 +52,14 @@ def modules_of(requirements: list[str]) -> set[str]:
     """Modules of packages, with those of the extras and of the distributions of this project."""
     modules = set()
     for name, extras in (re.findall(r"([\w-]+)(?:\[(.*)\])?", one.lower())[0] for one in requirements):
-        if name == "opx-knowledge":
-            for extra in filter(None, extras.split(",")):
-                modules |= modules_of(PROJECT["optional-dependencies"][extra])
-            continue
-        if name.startswith("opx-"):
-            modules |= modules_of(declared(LAYERS / name)["dependencies"])
         modules.add(IMPORT_NAMES.get(name, name.replace("-", "_")))
+        if not name.startswith("opx-"):
+            continue
+        project = PROJECT if name == "opx-knowledge" else declared(LAYERS / name)
+        if name != "opx-knowledge":
+            modules |= modules_of(project["dependencies"])
+        for extra in filter(None, extras.split(",")):
+            modules |= modules_of(project["optional-dependencies"][extra])
     return modules
 
 
@@ -114,8 +115,9 @@ command()
 """
 
 
-def opx_without(extra: str, folder: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    program = WITHOUT.format(modules=EXTRAS[extra].split())
+def opx_without(missing: str, folder: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """The command without an extra, or without a distribution."""
+    program = WITHOUT.format(modules=EXTRAS.get(missing, missing).split())
     return subprocess.run(
         [sys.executable, "-c", program, *arguments],
         capture_output=True,
@@ -131,6 +133,21 @@ def test_a_command_without_its_extra_names_it(tmp_path: Path) -> None:
     assert opx_without("mcp", tmp_path, "ingest", "a.md").returncode == 0
     refused = opx_without("mcp", tmp_path, "mcp")
     assert (refused.returncode, "pip install 'opx-knowledge[mcp]'" in refused.stderr) == (2, True)
+
+
+def test_without_the_server_its_commands_name_it_and_others_work(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("# Disk full\n\nDelete the logs.\n")
+    assert opx_without("opx_serve", tmp_path, "ingest", "a.md").returncode == 0
+    assert "Delete the logs" in opx_without("opx_serve", tmp_path, "search", "disk full").stdout
+    for command in ("serve", "mcp", "console", "run"):
+        refused = opx_without("opx_serve", tmp_path, command)
+        assert (refused.returncode, "pip install opx-serve" in refused.stderr) == (2, True)
+
+
+def test_without_the_server_the_help_lists_the_other_commands(tmp_path: Path) -> None:
+    for arguments in (("--help",), ("help", "all")):
+        listed = opx_without("opx_serve", tmp_path, *arguments).stdout
+        assert re.findall(r"(?m)^  (search|serve|mcp) ", listed) == ["search"]
 
 
 def test_a_document_without_its_extra_is_a_failed_item_and_others_are_ingested(tmp_path: Path) -> None:

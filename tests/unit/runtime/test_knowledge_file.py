@@ -1,4 +1,4 @@
-"""`knowledge.yaml`: what is refused and where, and what the shipped file says."""
+"""`knowledge.yaml`: what is refused and where, and what the shipped file says; YAML that is parsed into nodes."""
 
 from __future__ import annotations
 
@@ -8,12 +8,18 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from opx.domain.knowledge import Category, KnowledgeModel, Speech, Tier, default_speech
-from opx.errors import KnowledgeConfigError, UnknownCategoryError
+from opx.domain.scopes import Scope
+from opx.errors import KnowledgeConfigError
 from opx.formats.data.json_mapping import compile_paths
+from opx.learning.rules import LearningRules, Share, read_learning_rules
 from opx.runtime import knowledge_file
 from opx.runtime.knowledge_file import load_knowledge
+from opx.runtime.yaml_nodes import InvalidYamlError, as_plain, composed
 
 VALID = """\
 default_category: notes/short
@@ -295,11 +301,6 @@ def test_short_names_are_known(shipped: KnowledgeModel, short: str, path: str) -
     assert shipped.category(short).path == path
 
 
-def test_an_unknown_category_is_refused_with_those_allowed(shipped: KnowledgeModel) -> None:
-    with pytest.raises(UnknownCategoryError, match=r"allowed: .*security/cve"):
-        shipped.category("gossip")
-
-
 class TestSpeech:
     def test_a_category_that_declares_none_speaks_by_its_path_and_what_it_takes(self, tmp_path: Path) -> None:
         mails = VALID.replace("    folders: [notes]\n", "    folders: [notes]\n    formats: [mail]\n")
@@ -334,3 +335,85 @@ class TestSpeech:
         known = load_knowledge().categories
         assert not known["runbooks/procedures"].is_within(known["operations/incidents"])
         assert known["operations/incidents"].is_within(known["runbooks/procedures"])
+
+
+scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.dates()
+values = st.recursive(scalars, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=12)
+
+
+@given(values)
+def test_plain_value_is_that_of_the_parser(value: object) -> None:
+    text = yaml.safe_dump(value).encode()
+    node = composed(text)
+    assert node is not None
+    assert as_plain(node) == yaml.safe_load(text)
+
+
+def test_aliases_share_one_node() -> None:
+    lines = ["a0: &a0 [x, x]", *(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]" for n in range(1, 60))]
+    node = composed("\n".join(lines).encode())
+    assert node is not None
+    assert len(as_plain(node)["a59"]) == 2
+
+
+@pytest.mark.parametrize("text", [b"a: &a [*a]", b"&a {x: {y: *a}}"])
+def test_an_anchor_within_itself_is_refused(text: bytes) -> None:
+    with pytest.raises(InvalidYamlError, match="contains itself"):
+        composed(text)
+
+
+KNOWLEDGE = Path(__file__).parents[3] / "corpus/knowledge.yaml"
+SHOP, LONE, CLIENT = Scope("acme", project_id="shop"), Scope("acme", project_id="lone"), Scope("acme")
+
+
+def group_of(client: str, project: str) -> str:
+    return "web" if (client, project) == ("acme", "shop") else ""
+
+
+def a_file(folder: Path, section: str) -> Path:
+    head, _, _ = KNOWLEDGE.read_text().partition("\nlearning:\n")
+    path = folder / "knowledge.yaml"
+    path.write_text(head + "\n" + section)
+    return path
+
+
+def test_the_shipped_file_shares_with_the_client() -> None:
+    rules = read_learning_rules()
+    assert (rules.share, "orchestrator" in rules.orchestrators) == (Share.CLIENT, True)
+
+
+def test_without_a_section_no_principal_may_query_patterns(tmp_path: Path) -> None:
+    assert read_learning_rules(a_file(tmp_path, "")) == LearningRules(Share.CLIENT, frozenset())
+
+
+def test_the_file_names_share_and_orchestrators(tmp_path: Path) -> None:
+    found = read_learning_rules(a_file(tmp_path, "learning: {share: group, orchestrators: [planner, lead]}\n"))
+    assert found == LearningRules(Share.GROUP, frozenset({"planner", "lead"}))
+
+
+@pytest.mark.parametrize(
+    ("section", "problem"),
+    [
+        ("learning: {share: everybody}", "unknown share 'everybody'; allowed: client, group, project"),
+        ("learning: {shared: client}", "unknown key 'shared'"),
+        ("learning: {orchestrators: planner}", "must be a list"),
+    ],
+)
+def test_mistakes_are_refused_with_file_and_line(tmp_path: Path, section: str, problem: str) -> None:
+    with pytest.raises(KnowledgeConfigError, match=r"knowledge\.yaml:\d+: .*" + problem):
+        read_learning_rules(a_file(tmp_path, section + "\n"))
+
+
+@pytest.mark.parametrize(
+    ("share", "scope", "shared"),
+    [
+        (Share.CLIENT, SHOP, CLIENT),
+        (Share.GROUP, SHOP, Scope("acme", group_id="web")),
+        (Share.GROUP, LONE, LONE),
+        (Share.PROJECT, SHOP, SHOP),
+        (Share.GROUP, CLIENT, CLIENT),
+        (Share.CLIENT, Scope(), Scope()),
+    ],
+)
+def test_a_project_shares_with_its_own(share: Share, scope: Scope, shared: Scope) -> None:
+    assert LearningRules(share).shared(scope, group_of) == shared

@@ -1,18 +1,18 @@
-"""The speed limit that all workers share: turns, cuts, recovery, and patience."""
+"""The speed limit that all workers share: turns, cuts, recovery, and patience. Calls that take no longer than they may."""
 
 from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+import threading
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from opx.adapters.embedded.database import Database
 from opx.adapters.embedded.table import SqliteTable
-from opx.errors import StoreUnavailableError, ThrottledError
+from opx.errors import ModelError, ThrottledError
 from opx.ports import Condition, Item, tables
 from opx.runtime.deadlines import deadline
 from opx.runtime.speed_limit import (
@@ -25,22 +25,17 @@ from opx.runtime.speed_limit import (
     Quota,
     SpeedLimit,
 )
+from opx.runtime.threads import within
 from opx_testing.fake_time import FakeTime
+from tests.support.records_support import BrokenTable
 
 SIXTY = Quota(requests=60)
 MANY = [0.0] * 1000
 
 
 @pytest.fixture
-def time() -> FakeTime:
-    return FakeTime()
-
-
-@pytest.fixture
-def table(tmp_path: Path, time: FakeTime) -> Iterator[SqliteTable]:
-    database = Database(tmp_path / "limits.db")
-    yield SqliteTable(tables.EMBEDDINGS, database, clock=time.clock)
-    database.close()
+def table(database: Database, time: FakeTime) -> SqliteTable:
+    return SqliteTable(tables.EMBEDDINGS, database, clock=time.clock)
 
 
 def a_limit(time: FakeTime, table: Any = None, quota: Quota = SIXTY) -> SpeedLimit:
@@ -56,16 +51,6 @@ def rate(limit: SpeedLimit, time: FakeTime) -> float:
         calls += len(block.starts)
         limit.due(block.starts[-1])
     return calls / (time.now - began) * 60
-
-
-class UnavailableTable:
-    """A table whose service is down."""
-
-    def get(self, key: Mapping[str, Any]) -> Item | None:
-        raise StoreUnavailableError("throttled")
-
-    def put(self, item: Mapping[str, Any], *, condition: Condition | None = None) -> None:
-        raise StoreUnavailableError("throttled")
 
 
 class RacingTable:
@@ -226,8 +211,36 @@ class TestPatience:
     def test_unavailable_table_leaves_a_limit_of_this_process(
         self, time: FakeTime, caplog: pytest.LogCaptureFixture
     ) -> None:
-        limit = a_limit(time, UnavailableTable())
+        limit = a_limit(time, BrokenTable())
         with caplog.at_level(logging.WARNING):
             starts = [limit.reserve([0.0]).starts[0] for _ in range(3)]
         assert starts[2] - starts[0] == pytest.approx(2 / MARGIN)
         assert "this process uses its own" in caplog.text
+
+
+def test_result_of_the_work_is_returned() -> None:
+    assert within(9.0, lambda: 7, "model") == 7
+
+
+def test_error_of_the_work_is_raised_unchanged() -> None:
+    def fail() -> None:
+        raise KeyError("x")
+
+    with pytest.raises(KeyError, match="x"):
+        within(9.0, fail, "model")
+
+
+def test_a_time_limit_of_the_work_itself_is_not_taken_for_this_one() -> None:
+    def fail() -> None:
+        raise TimeoutError("its own")
+
+    with pytest.raises(TimeoutError, match="its own"):
+        within(9.0, fail, "model")
+
+
+@pytest.mark.parametrize("seconds", [0.02, 0.0, -1.0])
+def test_work_that_takes_longer_is_left_behind(seconds: float) -> None:
+    over = threading.Event()
+    with pytest.raises(ModelError, match="model did not answer within"):
+        within(seconds, over.wait, "model")
+    over.set()

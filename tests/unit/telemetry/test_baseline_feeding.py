@@ -13,7 +13,6 @@ import pytest
 from lambdas.manage_knowledge.handler import make_handler as make_manage
 from lambdas.retrieve_knowledge.handler import make_handler as make_retrieve
 from lambdas.roll_up_baselines.handler import make_handler as make_roll_up
-from opx.connectors.streams.taking import StreamRecord
 from opx.domain.baselines import BaselineStats
 from opx.domain.scopes import Identity, reader_of
 from opx.errors import InvalidInputError, KnowledgeConfigError, StoreUnavailableError
@@ -22,7 +21,10 @@ from opx.ports.telemetry import MetricQuery, NodeValues
 from opx.runtime.functions import FunctionFailedError
 from opx.runtime.metrics import Metric
 from opx.settings import Settings
-from opx.telemetry.baselines.definitions import MetricDefinition, RollUp, declared_metrics
+from opx_streams.capability import StreamIngestion
+from opx_streams.streams.taking import StreamRecord
+from opx_telemetry.baselines.definitions import MetricDefinition, RollUp, declared_metrics
+from opx_telemetry.capability import baselines, telemetry
 from tests.support.api_requests import a_token, call, refusal
 from tests.support.cli_support import Opx, word_services
 from tests.support.fakes import FakeContext, Measured, function_logs
@@ -36,7 +38,7 @@ RECORD = {"node": "web-01", "metric": "cpu", "time_window": "7d", "mean": 41.5, 
 
 
 def baseline(services: System, node: str = "web-01", metric: str = "cpu", window: str = "7d") -> BaselineStats:
-    return services.telemetry.baselines.get(EVERYONE, node, metric, window)
+    return services.part(baselines).get(EVERYONE, node, metric, window)
 
 
 class TestCommand:
@@ -133,8 +135,8 @@ class TestApi:
             assert call(retrieve, "list_baseline_series", caller=other)[1] == {"series": []}
 
     def test_series_come_in_pages(self, services: System, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("opx.operations.telemetry.SERIES_A_PAGE", 2)
-        services.telemetry.baselines.add([{"node": f"n{n}", "metric": "cpu", "value": 1} for n in range(5)])
+        monkeypatch.setattr("opx_telemetry.operations.SERIES_A_PAGE", 2)
+        services.part(baselines).add([{"node": f"n{n}", "metric": "cpu", "value": 1} for n in range(5)])
         retrieve = make_retrieve(lambda: services)
         seen, after = [], ""
         while True:
@@ -199,7 +201,7 @@ class TestStream:
         assert _stored(system, key)["refused"] == "cpu of web-01 is in ms, not in s: convert it"
 
     def test_a_stream_of_redis_is_added_record_by_record(self, system: SystemUnderTest) -> None:
-        taker = system.services.connectors._taker_of(a_stream(source=REDIS, category=CATEGORY))
+        taker = system.services.part(StreamIngestion)._taker_of(a_stream(source=REDIS, category=CATEGORY))
         for position in ("1-0", "2-0", "1-0"):
             assert taker.take(StreamRecord(position, b'{"node": "web-01", "metric": "cpu", "value": 7}')) == position
         assert taker.take(StreamRecord("3-0", None)) == ""
@@ -220,7 +222,7 @@ class TestStream:
     def test_unwanted_records_are_left_out(self, system: SystemUnderTest) -> None:
         records = [{"node": "web-01", "metric": name, "value": 1} for name in ("cpu", "disk")]
         system.consume(from_kinesis(records), a_stream(category=CATEGORY, filter={"metric": ["cpu"]}))
-        assert [one.metric for one in system.services.telemetry.baselines.series(EVERYONE)] == ["cpu"]
+        assert [one.metric for one in system.services.part(baselines).series(EVERYONE)] == ["cpu"]
         assert system.report.counts[Metric.STREAM_RECORDS_UNWANTED] == 1
 
     def test_computed_baselines_may_come_in_a_stream_too(self, system: SystemUnderTest) -> None:
@@ -236,7 +238,7 @@ class TestStream:
         batch = from_sqs([{"node": "web-01", "metric": "cpu", "value": n} for n in range(3)], FIFO, groups="aab")
         stream = a_stream(source=FIFO, category=CATEGORY)
         with monkeypatch.context() as outage:
-            outage.setattr(system.services.telemetry.baselines, "add", away)
+            outage.setattr(system.services.part(baselines), "add", away)
             assert system.consume(batch, stream) == ["m-0", "m-1", "m-2"]
         assert system.consume(batch, stream) == []
         assert baseline(system.services).count == 3
@@ -308,7 +310,7 @@ class TestRollUp:
 
     def roll_up(self, services: System, readings: Readings, report: Any = None) -> RollUp:
         more = {"report": report} if report else {}
-        return RollUp((CPU, DISK), readings, services.telemetry.baselines, clock=services.clock, **more)
+        return RollUp((CPU, DISK), readings, services.part(baselines), clock=services.clock, **more)
 
     def test_the_last_whole_days_are_rolled_up(self, services: System, readings: Readings) -> None:
         report = Measured()
@@ -346,8 +348,8 @@ class TestRollUp:
     def test_the_function_rolls_up_what_the_file_declares(
         self, services: System, readings: Readings, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("opx.telemetry.baselines.definitions.declared_metrics", lambda path: (CPU,))
-        services.telemetry.metric_reader = readings
+        monkeypatch.setattr("opx_telemetry.baselines.definitions.declared_metrics", lambda path: (CPU,))
+        services.part(telemetry).metric_reader = readings
         handler = make_roll_up(lambda: services)
         assert handler({"days": 1}, FakeContext()) == {"values": 864, "nodes": 3, "refused": 0, "failed": ()}
 

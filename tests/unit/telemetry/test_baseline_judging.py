@@ -10,7 +10,7 @@ import pytest
 
 from opx.domain.baselines import MAX_SCORE, BaselineStats, Distribution, limit_of
 from opx.errors import InvalidInputError
-from opx.telemetry.baselines.summary import Summary
+from opx_telemetry.baselines.summary import Summary
 from tests.benchmarks.baseline_figures import SHAPES, rate, stats_of
 
 

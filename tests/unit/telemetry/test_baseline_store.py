@@ -17,9 +17,9 @@ from opx.domain.scopes import Identity, Reader, Scope, reader_of
 from opx.errors import ConditionFailedError, InvalidInputError, StoreUnavailableError
 from opx.ports import Condition, Table
 from opx.ports.tables import BASELINES
-from opx.telemetry.baselines.items import MARKS, Series
-from opx.telemetry.baselines.readings import Reading
-from opx.telemetry.baselines.store import MAX_READINGS, BaselineStore
+from opx_telemetry.baselines.items import MARKS, Series
+from opx_telemetry.baselines.readings import Reading
+from opx_telemetry.baselines.store import MAX_READINGS, BaselineStore
 
 NOON = 1_763_812_800.0  # 2025-11-22T12:00:00Z
 HOUR, DAY = 3600, 86_400

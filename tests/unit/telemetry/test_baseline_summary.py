@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from opx.telemetry.baselines.summary import GROWTH, LARGEST, MAX_BUCKETS, SMALLEST, Moments, Sketch, Summary
+from opx_telemetry.baselines.summary import GROWTH, LARGEST, MAX_BUCKETS, SMALLEST, Moments, Sketch, Summary
 
 SHARES = (0.0, 0.01, 0.1, 0.5, 0.9, 0.95, 0.99, 1.0)
 SHAPES: dict[str, Callable[[random.Random], float]] = {

@@ -8,8 +8,8 @@ import pytest
 
 from opx.errors import InvalidInputError, StoreUnavailableError
 from opx.ports.telemetry import LogProgress, LogQuery
-from opx.telemetry.logs import LogAnswer, LogQuestion, LogSearch
-from opx.telemetry.rules import TelemetryRules
+from opx_telemetry.logs import LogAnswer, LogQuestion, LogSearch
+from opx_telemetry.rules import TelemetryRules
 
 GROUP = "/ecs/shop"
 RULES = TelemetryRules(log_groups=(GROUP,), max_scanned_megabytes=10, max_rows=100, seconds=5)

@@ -11,7 +11,7 @@ import pytest
 
 from opx.errors import InvalidInputError
 from opx.ports.telemetry import MetricId
-from opx.telemetry.metrics import (
+from opx_telemetry.metrics import (
     MetricAnswer,
     MetricComparison,
     MetricQuestion,
@@ -20,7 +20,7 @@ from opx.telemetry.metrics import (
     prepared,
     problem_of,
 )
-from opx.telemetry.rules import MetricFamily, TelemetryRules
+from opx_telemetry.rules import MetricFamily, TelemetryRules
 
 NOW = 1_750_000_030.0
 HOST = MetricFamily("AWS/EC2", "InstanceId", ("cpu", "network", "disk", "credits"))

@@ -8,7 +8,7 @@ import pytest
 
 from opx.errors import InvalidInputError, KnowledgeConfigError
 from opx.ports.telemetry import MetricId
-from opx.telemetry.rules import MetricFamily, TelemetryRules, metrics_of_node, read_telemetry
+from opx_telemetry.rules import MetricFamily, TelemetryRules, metrics_of_node, read_telemetry
 
 FILE = """\
 telemetry:

@@ -10,8 +10,8 @@ import pytest
 
 from opx.errors import InvalidInputError
 from opx.ports.telemetry import FoundTraces, Trace, TraceSummary
-from opx.telemetry.rules import TelemetryRules
-from opx.telemetry.traces import MOST_TRACES, TimedPart, TraceAnalysis, TraceAnswer, parts_of
+from opx_telemetry.rules import TelemetryRules
+from opx_telemetry.traces import MOST_TRACES, TimedPart, TraceAnalysis, TraceAnswer, parts_of
 
 RULES = TelemetryRules(services=("*",), seconds=10)
 NOW = 1_750_000_000.0

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from opx.errors import InvalidInputError
 from opx.ports.telemetry import LogQuery
-from opx.telemetry.logs import Words, read_words
 from opx_aws.telemetry import insights_query
+from opx_telemetry.logs import Words, read_words
 
 ATTACKS = [
     "x/ | fields @message | unmask @message",

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from opx.connectors.states import JITTER_MINUTES, scheduler_cron
-from opx.connectors.streams.patterns import mapping_of
 from opx.domain.sources import SourceDefinition, StreamDefinition, StreamKind
 from opx.errors import InvalidInputError
+from opx_aws.event_source_mappings import mapping_of
 from opx_aws.vendor_errors import error_code, passed_over, translated_errors
 
 if TYPE_CHECKING:

@@ -20,8 +20,14 @@ _HOMES = {
     "domain.sources": ("Document", "KnowledgeSource", "SourceDeclaration"),
     "errors": ("InvalidInputError", "OpxError"),
     "facade.aio": ("AsyncKnowledge",),
-    "facade.knowledge": ("Knowledge",),
-    "facade.sources": ("AttackSource", "GitHubIssuesSource", "MSDocsSource", "NVDSource", "WebSearchSource"),
+    "facade.knowledge": (
+        "AttackSource",
+        "GitHubIssuesSource",
+        "Knowledge",
+        "MSDocsSource",
+        "NVDSource",
+        "WebSearchSource",
+    ),
     "settings": ("Settings",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

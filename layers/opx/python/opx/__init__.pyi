@@ -18,12 +18,12 @@ from opx.domain.sources import SourceDeclaration as SourceDeclaration
 from opx.errors import InvalidInputError as InvalidInputError
 from opx.errors import OpxError as OpxError
 from opx.facade.aio import AsyncKnowledge as AsyncKnowledge
+from opx.facade.knowledge import AttackSource as AttackSource
+from opx.facade.knowledge import GitHubIssuesSource as GitHubIssuesSource
 from opx.facade.knowledge import Knowledge as Knowledge
-from opx.facade.sources import AttackSource as AttackSource
-from opx.facade.sources import GitHubIssuesSource as GitHubIssuesSource
-from opx.facade.sources import MSDocsSource as MSDocsSource
-from opx.facade.sources import NVDSource as NVDSource
-from opx.facade.sources import WebSearchSource as WebSearchSource
+from opx.facade.knowledge import MSDocsSource as MSDocsSource
+from opx.facade.knowledge import NVDSource as NVDSource
+from opx.facade.knowledge import WebSearchSource as WebSearchSource
 from opx.settings import Settings as Settings
 
 __version__: str

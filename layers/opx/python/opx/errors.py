@@ -20,11 +20,11 @@ class PluginError(OpxError):
     """A plugin can't be used; the message names its distribution and the reason."""
 
 
-class MissingConsoleError(OpxError):
-    """The console's files are not there: it wasn't built."""
+class MissingDistributionError(PluginError):
+    """A part of the library is not installed; the message names the distribution that has it."""
 
-    def __init__(self) -> None:
-        super().__init__("the console isn't part of this installation: `make console` builds it in a checkout")
+    def __init__(self, part: str, distribution: str) -> None:
+        super().__init__(f"{part} is not installed: pip install {distribution}")
 
 
 class NotApplicableError(OpxError):

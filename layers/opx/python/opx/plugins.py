@@ -124,6 +124,13 @@ def problems(*, of_others: bool = False) -> Iterator[str]:
                 yield f"the {plugin.title} takes {seconds:.1f} seconds to import"
 
 
+def share_log(module: str) -> None:
+    """Has the package of a module log where the library does."""
+    package = module.partition(".")[0]
+    if package != "opx":
+        logging.getLogger(package).parent = logging.getLogger("opx")
+
+
 def _loaded(plugin: Plugin, kind: type[T]) -> T:
     if len(plugin.distributions) > 1:
         which = " and ".join(plugin.distributions)
@@ -139,9 +146,7 @@ def _loaded(plugin: Plugin, kind: type[T]) -> T:
         loaded = plugin.entry.load()
     except Exception as exc:  # a plugin's code may raise anything
         raise PluginError(f"the {plugin.title} can't be imported: {type(exc).__name__}: {exc}") from exc
-    package = plugin.entry.module.partition(".")[0]
-    if package != "opx":
-        logging.getLogger(package).parent = logging.getLogger("opx")  # it logs where the library does
+    share_log(plugin.entry.module)
     if not isinstance(loaded, kind):
         raise PluginError(f"the {plugin.title} is no {kind.__name__}: {plugin.entry.value}")
     return loaded

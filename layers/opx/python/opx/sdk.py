@@ -1,4 +1,4 @@
-"""Public names for plugins, version 1: connectors, webhook formats, file formats, index adapters, operations.
+"""Public names for plugins, version 1: connectors, webhook formats, file formats, index adapters, operations, rows.
 
 Names are imported when they are first used (`sdk.pyi` has their types), so that a plugin loads no more than it needs. The
 modules behind them are not public: they may move. A distribution states the version that it is written for as the name of
@@ -14,8 +14,7 @@ _NAMES = {
     "connectors.connector": "Connector Options SourceTools page_of",
     "connectors.deliveries": "Delivery DocumentUpdate PayloadError",
     "connectors.registry": "Preset",
-    "connectors.webhooks.formats": "WebhookFormat",
-    "connectors.webhooks.signatures": "HubSignature",
+    "connectors.webhook_formats": "HubSignature WebhookFormat",
     "domain.ids": "day_number",
     "domain.policy": "Action",
     "domain.record": "Record about",
@@ -30,7 +29,9 @@ _NAMES = {
     "ingestion.indexing.editions": "IndexService",
     "operations.context": "Context",
     "operations.registry": "KNOWLEDGE Feature Module Tool operation",
+    "ports.rows": "RowKind Rows by_client by_scope",
     "ports.search": "DocumentChange Embedder HeldDocument Leg SearchFilter SearchIndex SearchRequest SearchResponse",
+    "ports.tables": "TableSpec",
     "text.fields": "LEXICAL_FIELDS VALUE_WEIGHT analysed_fields words",
 }
 _MODULE_OF = {name: f"opx.{module}" for module, names in _NAMES.items() for name in names.split()}

@@ -8,8 +8,8 @@ from opx.connectors.deliveries import Delivery as Delivery
 from opx.connectors.deliveries import DocumentUpdate as DocumentUpdate
 from opx.connectors.deliveries import PayloadError as PayloadError
 from opx.connectors.registry import Preset as Preset
-from opx.connectors.webhooks.formats import WebhookFormat as WebhookFormat
-from opx.connectors.webhooks.signatures import HubSignature as HubSignature
+from opx.connectors.webhook_formats import HubSignature as HubSignature
+from opx.connectors.webhook_formats import WebhookFormat as WebhookFormat
 from opx.domain.ids import day_number as day_number
 from opx.domain.policy import Action as Action
 from opx.domain.record import Record as Record
@@ -41,6 +41,10 @@ from opx.operations.registry import Feature as Feature
 from opx.operations.registry import Module as Module
 from opx.operations.registry import Tool as Tool
 from opx.operations.registry import operation as operation
+from opx.ports.rows import RowKind as RowKind
+from opx.ports.rows import Rows as Rows
+from opx.ports.rows import by_client as by_client
+from opx.ports.rows import by_scope as by_scope
 from opx.ports.search import DocumentChange as DocumentChange
 from opx.ports.search import Embedder as Embedder
 from opx.ports.search import HeldDocument as HeldDocument
@@ -49,6 +53,7 @@ from opx.ports.search import SearchFilter as SearchFilter
 from opx.ports.search import SearchIndex as SearchIndex
 from opx.ports.search import SearchRequest as SearchRequest
 from opx.ports.search import SearchResponse as SearchResponse
+from opx.ports.tables import TableSpec as TableSpec
 from opx.text.fields import LEXICAL_FIELDS as LEXICAL_FIELDS
 from opx.text.fields import VALUE_WEIGHT as VALUE_WEIGHT
 from opx.text.fields import analysed_fields as analysed_fields

@@ -55,8 +55,7 @@ def connect(settings: Settings) -> RemoteClient:
     such system.
     """
     from opx.adapters.connections import Connections
-    from opx.edges.client import RemoteClient, bearer
-    from opx.edges.serving.tokens import token_for
+    from opx.edges.client import RemoteClient, bearer, token_for
 
     token = token_for(settings)
     if settings.api_url and token:  # AWS is not needed
@@ -88,7 +87,7 @@ def command() -> None:
         print_quietly(f"opx, version {__version__}\n")
         return
     from opx.edges.cli.forwarding import forwarded
-    from opx.runtime.garbage import collect_seldom
+    from opx.runtime.machine import collect_seldom
 
     collect_seldom()
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when numpy is imported: waiting threads of BLAS spin

@@ -7,14 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from opx.edges.cli import alert_parts, alerts
+from opx.edges.cli import alerts
 from tests.support.cli_support import Opx
 
 
 @pytest.fixture
 def opx(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Opx:
-    for module in (alert_parts, alerts):
-        monkeypatch.setattr(module, "RULES_A_PART", 10)
+    monkeypatch.setattr(alerts, "RULES_A_PART", 10)
     return Opx(tmp_path)
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from opx.lifecycle.bulk.job import BulkKind, BulkWork
 from opx.settings import Settings
+from opx_bulk.capability import Bulk
+from opx_bulk.job import BulkKind, BulkWork
 from tests.support.cli_support import Opx, word_services
 
 
@@ -23,7 +24,7 @@ def opx(tmp_path: Path) -> Opx:
 def unfinished(opx: Opx) -> str:
     """The id of a job that was begun and not run."""
     with word_services(Settings(home=str(opx.home))) as system:
-        return system.bulk.begin(BulkWork(kind=BulkKind.INGEST, prefix="documents/x/"), "tester").job_id
+        return system.part(Bulk.of).begin(BulkWork(kind=BulkKind.INGEST, prefix="documents/x/"), "tester").job_id
 
 
 def test_a_folder_is_loaded_and_found(opx: Opx) -> None:

@@ -13,7 +13,7 @@ from opx.operations.system import System
 from opx.settings import Settings
 from opx.system import bootstrap, connect
 from opx.text.analyzer import analyze
-from tests.quality.vectors import KnownVectors
+from tests.quality.expected import KnownVectors
 from tests.support.cli_support import Opx
 
 BY_MEANING = QUESTIONS[2]

@@ -54,7 +54,7 @@ def test_the_exit_code_is_kept(tmp_path: Path) -> None:
 
 NO_THREADS = """
 import atexit, sys
-from opx.edges.cli.ending import end_process
+from opx.edges.cli.standard_streams import end_process
 
 class Model:
     def __del__(self):

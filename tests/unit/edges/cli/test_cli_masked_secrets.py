@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from opx.edges.cli.webhooks import protected_line
+from opx.edges.cli.secrets import protected_line
 from opx.operations.masked_secrets import ProtectedOriginals
 from tests.support.cli_support import Opx
 

@@ -13,13 +13,14 @@ from opx.edges.cli.main import Launch, cli
 from opx.operations.system import System
 from opx.settings import Settings
 from opx.system import bootstrap, connect
-from opx.telemetry.rules import read_telemetry
+from opx_telemetry.capability import telemetry
+from opx_telemetry.rules import read_telemetry
 from tests.support.telemetry_support import GROUP, RULES, fake_stores
 
 
 def with_telemetry(settings: Settings) -> System:
     services = bootstrap(settings)
-    services.telemetry.stores = fake_stores()
+    services.part(telemetry).stores = fake_stores()
     services.installation.declare(read_telemetry, RULES)
     return services
 

@@ -226,17 +226,8 @@ def test_help_imports_neither_the_library_nor_rich() -> None:
         "from opx.system import bootstrap, connect\nrun(['--help'], Launch(bootstrap, connect))\n"
     )
     assert "opx.edges.cli.main" in loaded
-    heavy = {
-        "numpy",
-        "rich",
-        "yaml",
-        "tantivy",
-        "onnxruntime",
-        "opx.operations",
-        "opx.adapters",
-        "opx.ports",
-        "opx.ingestion",
-    }
+    heavy = {"numpy", "rich", "yaml", "tantivy", "onnxruntime"}
+    heavy |= {"opx.operations", "opx.adapters", "opx.ports", "opx.ingestion"}
     assert not heavy & loaded
 
 

@@ -18,10 +18,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from opx.edges.cli import serving
 from opx.edges.cli.main import Launch, cli
 from opx.operations.system import System
 from opx.system import connect
+from opx_serve import commands as serving
 from tests.support.cli_support import Opx, word_services
 from tests.support.serving_support import LocalServer
 

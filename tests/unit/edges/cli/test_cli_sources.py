@@ -17,6 +17,7 @@ from opx.ingestion.events import Result
 from opx.operations.system import System
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_streams import capability
 from tests.support.cli_support import Opx
 from tests.support.fakes import WordsEmbedder
 
@@ -215,7 +216,7 @@ class TestManager:
         wanted = {"severity": ["critical"]}
         first = subscribe(stream, "internal", "operations/incidents", wanted)
         assert subscribe(stream, "internal", "operations/incidents", wanted) == first
-        (known,) = [one for one in services.connectors.streams.all() if one.name == first]
+        (known,) = [one for one in services.part(capability.StreamIngestion).repository.all() if one.name == first]
         assert (known.topic, known.pattern) == ("incidents", wanted)
 
     def test_a_scope_of_a_client_has_no_sources_of_its_own(self, services: System) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import click
 import pytest
 
-from opx.edges.cli.help import COMMON, SECTIONS, sections
-from opx.edges.cli.main import _COMMANDS
+from opx.edges.cli.help import _OF_DISTRIBUTIONS, COMMON, SECTIONS, sections
+from opx.edges.cli.main import cli
+from opx.operations import features
 from tests.support.cli_support import Opx
 
 
@@ -63,13 +65,20 @@ def test_help_all_has_every_command_once_in_a_section(opx: Opx) -> None:
     output = opx("help", "all").stdout
     for title in SECTIONS:
         assert f"\n{title}:\n" in output
-    listed = [name for _, rows in sections({name: name for name in _COMMANDS}) for name, _ in rows]
-    assert sorted(listed) == sorted(_COMMANDS)
-    assert sorted(" ".join(SECTIONS.values()).split()) == sorted(_COMMANDS)
+    commands = cli.list_commands(click.Context(cli))
+    listed = [name for _, rows in sections({name: name for name in commands}) for name, _ in rows]
+    assert sorted(listed) == sorted(commands)
+    assert sorted(" ".join(SECTIONS.values()).split()) == sorted(commands)
+
+
+def test_the_commands_of_each_distribution_are_known_without_it() -> None:
+    moved = {name for feature in features().values() for name in feature.commands}
+    assert moved == set(" ".join(_OF_DISTRIBUTIONS.values()).split())
 
 
 @pytest.mark.parametrize(
-    ("typed", "meant"), [("serach", "`opx search`"), ("ls", "`opx list`"), ("Ingset", "`opx ingest`")]
+    ("typed", "meant"),
+    [("serach", "`opx search`"), ("ls", "`opx list`"), ("Ingset", "`opx ingest`"), ("evla", "`opx eval`")],
 )
 def test_a_mistyped_command_gets_a_suggestion(opx: Opx, typed: str, meant: str) -> None:
     result = opx(typed)

@@ -14,12 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from opx.edges.cli import command_socket, forwarding
-from opx.edges.cli.command_socket import CommandSocket
+from opx.edges.cli import forwarding
 from opx.edges.cli.forwarding import SOCKET
 from opx.operations.system import System
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_serve import command_socket
+from opx_serve.command_socket import CommandSocket
 
 pytestmark = pytest.mark.skipif(not hasattr(socket, "AF_UNIX"), reason="no Unix sockets here")
 

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from opx.edges.serving.application import deliveries_application
-from opx.edges.serving.deliveries import LocalDeliveries
-from opx.edges.serving.listening import HttpServer, listening_socket
+from opx_serve.application import deliveries_application
+from opx_serve.deliveries import LocalDeliveries
+from opx_serve.listening import HttpServer, listening_socket
+from opx_streams import capability
 from tests.support.cli_support import Opx
 from tests.support.webhook_support import KNOWLEDGE, bare, webhooks_in
 
@@ -34,7 +35,7 @@ def server(opx: Opx, declared: str) -> Iterator[str]:
 
     services = opx.services()
     services.installation.settings = replace(services.settings, knowledge_file=declared)
-    deliveries = LocalDeliveries(services.connectors.webhook_receiver, lambda: None)
+    deliveries = LocalDeliveries(lambda: services.part(capability.WebhookIngestion), lambda: None)
     with services, HttpServer(deliveries_application(deliveries), listening_socket("127.0.0.1:0")) as found:
         yield f"http://{found.address}"
 

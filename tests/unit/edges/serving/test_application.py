@@ -9,9 +9,9 @@ import pytest
 from opx.domain.policy import ADMIN_SCOPE, ORCHESTRATE_SCOPE, READ_SCOPE, WRITE_SCOPE
 from opx.domain.scopes import Identity
 from opx.edges.http import MAX_BODY_BYTES
-from opx.edges.serving import bodies
 from opx.operations.context import Caller
 from opx.operations.system import System
+from opx_serve import bodies
 from tests.support.agent_calls import CORPUS, DISK, DISK_TITLE, a_system, id_of
 from tests.support.serving_support import OWN_TOKEN, LocalServer, over_mcp, serving
 

@@ -12,10 +12,10 @@ from opx.adapters.connections import Connections
 from opx.domain.policy import ADMIN_SCOPE, READ_SCOPE
 from opx.domain.scopes import Identity
 from opx.edges.client import RemoteClient, bearer, check_endpoint
-from opx.edges.serving.routes import KnowledgeBase, LocalBase, RemoteBase
 from opx.errors import InvalidInputError
 from opx.operations.context import Caller
 from opx.operations.system import System
+from opx_serve.routes import KnowledgeBase, LocalBase, RemoteBase
 from tests.doubles.api_gateway import DeployedSystem
 from tests.support.agent_calls import a_system
 from tests.support.cli_support import Opx

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from opx.edges.serving.console import HEADERS, KEY_SECONDS, MAX_SESSIONS, ConsoleFiles, ConsoleSessions
-from opx.errors import MissingConsoleError
 from opx.operations.system import System
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_serve.console import HEADERS, KEY_SECONDS, MAX_SESSIONS, ConsoleFiles, ConsoleSessions, MissingConsoleError
 from tests.support.cli_support import WordEmbedder
 from tests.support.serving_support import LocalServer, Reply, serving
 

@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from opx.connectors.deliveries import MAX_BODY_BYTES, Delivery
-from opx.edges.serving import listening
-from opx.edges.serving.application import deliveries_application
-from opx.edges.serving.deliveries import LocalDeliveries
-from opx.edges.serving.listening import HttpServer, listening_socket
+from opx_serve import listening
+from opx_serve.application import deliveries_application
+from opx_serve.deliveries import LocalDeliveries
+from opx_serve.listening import HttpServer, listening_socket
+from opx_streams import capability
 from tests.support.serving_support import LocalServer, Reply, serving
 from tests.support.webhook_support import Webhooks, an_issue, github, webhooks_in
 
@@ -34,7 +35,9 @@ def webhooks(tmp_path: Path) -> Iterator[Webhooks]:
 def listening_for(webhooks: Webhooks) -> Iterator[LocalServer]:
     """A server for deliveries alone, as `opx run --listen` has it."""
     arrived: list[bool] = []
-    deliveries = LocalDeliveries(webhooks.services.connectors.webhook_receiver, lambda: arrived.append(True))
+    deliveries = LocalDeliveries(
+        lambda: webhooks.services.part(capability.WebhookIngestion), lambda: arrived.append(True)
+    )
     with HttpServer(deliveries_application(deliveries), listening_socket("127.0.0.1:0")) as server:
         yield LocalServer(server.address, arrived)
 

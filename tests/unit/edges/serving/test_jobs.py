@@ -13,10 +13,9 @@ import pytest
 
 from opx.domain.policy import READ_SCOPE
 from opx.domain.scopes import Identity
-from opx.edges.serving import jobs, routes
-from opx.edges.serving.jobs import prefers_job
 from opx.operations.context import Caller, Context
-from opx.operations.quality import (
+from opx.operations.system import System
+from opx_quality.quality import (
     AddOwnQuestion,
     ListEvaluations,
     RunEvaluation,
@@ -24,7 +23,8 @@ from opx.operations.quality import (
     list_evaluations,
     run_evaluation,
 )
-from opx.operations.system import System
+from opx_serve import jobs, routes
+from opx_serve.jobs import prefers_job
 from tests.support.agent_calls import CORPUS, DISK_TITLE, a_system
 from tests.support.serving_support import JSON, LocalServer, serving
 

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from opx.edges.client import is_loopback
-from opx.edges.serving import bodies, listening
-from opx.edges.serving.listening import HttpServer, address_of, listening_socket, most_connections
 from opx.errors import InvalidInputError, OpxError
 from opx.operations.system import System
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_serve import bodies, listening
+from opx_serve.listening import HttpServer, address_of, listening_socket, most_connections
 from tests.support.fakes import WordsEmbedder
 from tests.support.serving_support import OWN_TOKEN, LocalServer, serving
 

@@ -11,9 +11,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from opx.edges.schemas import openapi
-from opx.edges.serving.metrics import Measurements
 from opx.operations import load
 from opx.runtime.metrics import Metric
+from opx_serve.metrics import Measurements
 from tests.support.agent_calls import a_system
 from tests.support.serving_support import LocalServer, serving
 

@@ -9,10 +9,11 @@ import pytest
 
 from opx.domain.policy import ADMIN_SCOPE, READ_SCOPE, WRITE_SCOPE
 from opx.domain.scopes import Identity
-from opx.edges.serving.tokens import Callers, callers, home_token, read_tokens, token_for
+from opx.edges.client import token_for
 from opx.errors import InvalidInputError, KnowledgeConfigError, SecretNotFoundError
 from opx.operations.context import Caller
 from opx.settings import Settings
+from opx_serve.tokens import Callers, callers, home_token, read_tokens
 from tests.support.webhook_support import SecretsInMemory
 
 VALUE, OTHER = "0123456789abcdef", "fedcba9876543210"

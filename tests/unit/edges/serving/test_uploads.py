@@ -14,7 +14,6 @@ from opx.domain.policy import READ_SCOPE, WRITE_SCOPE
 from opx.domain.scopes import Identity
 from opx.edges.client import RemoteClient, bearer
 from opx.edges.loading import RemoteLoader
-from opx.edges.serving.uploads import SignedUploads
 from opx.errors import InvalidInputError
 from opx.ingestion.corpus.clients import Client, ClientState
 from opx.ingestion.files import FileToIngest
@@ -22,6 +21,7 @@ from opx.operations.context import Caller
 from opx.operations.system import System
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_serve.uploads import SignedUploads
 from tests.support.fakes import WordsEmbedder
 from tests.support.serving_support import LocalServer, Reply, serving
 

@@ -17,9 +17,6 @@ import pytest
 
 from opx.domain.policy import READ_SCOPE
 from opx.domain.scopes import Identity
-from opx.edges.serving import workers as module
-from opx.edges.serving.workers import QUESTIONS as QUESTIONS_OF_PROCESSES
-from opx.edges.serving.workers import AnswerProcesses, usual_workers
 from opx.operations import load
 from opx.operations.context import Caller
 from opx.operations.registry import Function
@@ -28,6 +25,9 @@ from opx.runtime.metrics import Metric, Report, unreported
 from opx.runtime.threads import cores
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_serve import workers as module
+from opx_serve.workers import QUESTIONS as QUESTIONS_OF_PROCESSES
+from opx_serve.workers import AnswerProcesses, usual_workers
 from tests.support.agent_calls import CORPUS, DISK_TITLE, a_system
 from tests.support.fakes import WordsEmbedder
 from tests.support.serving_support import LocalServer, over_mcp, serving

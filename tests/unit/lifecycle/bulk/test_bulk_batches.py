@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from opx.errors import EmbeddingError, ThrottledError
-from opx.lifecycle.bulk.embedding import group_shards
-from opx.lifecycle.bulk.job import BulkReport, ShardPrepared
 from opx.operations.system import System
 from opx.ports import ObjectStore, Vectors
 from opx.ports.bulk import BatchLimits, BatchPhase, BatchState
+from opx_bulk.capability import Bulk
+from opx_bulk.embedding import group_shards
+from opx_bulk.job import BulkReport, ShardPrepared
 from tests.support.bulk_support import begun, contents, drained, put_pages, system_at
 from tests.support.fakes import WordsEmbedder
 
@@ -108,7 +109,7 @@ def world(tmp_path: Path) -> Iterator[Callable[..., tuple[System, FakeBatches, C
 
 def run_stages(system: System) -> BulkReport:
     """Runs the calls of the state machine one after the other."""
-    job_id, stages = begun(system).job_id, system.bulk.stages
+    job_id, stages = begun(system).job_id, system.part(Bulk.of).stages
     assert stages.list(job_id)
     for shard in stages.shards(job_id):
         stages.prepare(job_id, shard.number)
@@ -179,7 +180,7 @@ def test_a_cancelled_job_stops_its_batch_jobs(
     world: Callable[..., tuple[System, FakeBatches, CountingEmbedder]],
 ) -> None:
     system, batches, _ = world()
-    job_id, stages = begun(system).job_id, system.bulk.stages
+    job_id, stages = begun(system).job_id, system.part(Bulk.of).stages
     stages.list(job_id)
     stages.prepare(job_id, 0)
     (group,) = stages.group(job_id)

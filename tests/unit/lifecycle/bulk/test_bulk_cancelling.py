@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from opx.lifecycle.bulk.files import APPLIED, CUTS, MANIFEST, PREPARED, SHARDS, TEXTS
-from opx.lifecycle.bulk.finishing import read_report
-from opx.lifecycle.bulk.job import Shard, ShardApplied
 from opx.ports import ObjectInfo
+from opx_bulk.capability import Bulk
+from opx_bulk.files import APPLIED, CUTS, MANIFEST, PREPARED, SHARDS, TEXTS
+from opx_bulk.finishing import read_report
+from opx_bulk.job import Shard, ShardApplied
 from tests.doubles.memory_bucket import MemoryObjects, MemoryStorage
 from tests.support.bulk_support import begun, system_at
 
@@ -45,7 +46,7 @@ def test_a_job_with_many_shards_is_cancelled_in_few_requests(tmp_path: Path) -> 
     storage: Any = MemoryStorage(objects)
     with system_at(tmp_path / "home", storage=storage) as system:
         job, shards = begun(system), [Shard(number, 500, 1) for number in range(10_000)]
-        files = system.bulk.stages.files(job.job_id)
+        files = system.part(Bulk.of).stages.files(job.job_id)
         files.put_list(MANIFEST, shards)
         for kind in (SHARDS, PREPARED, CUTS, TEXTS):
             for shard in shards:
@@ -53,7 +54,7 @@ def test_a_job_with_many_shards_is_cancelled_in_few_requests(tmp_path: Path) -> 
         for number in range(100):
             files.put(APPLIED, number, ShardApplied(shard=number, documents=500, ingested=500))
         objects.requests.clear()
-        system.bulk.stages.cancel(job.job_id)
+        system.part(Bulk.of).stages.cancel(job.job_id)
         assert objects.requests["delete"] == 0
         assert objects.requests["open"] < 110
         assert objects.requests["list"] + objects.requests["delete_many"] < 10

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from opx.errors import StoreUnavailableError, ThrottledError
-from opx.lifecycle.bulk.capability import Bulk
-from opx.lifecycle.bulk.local import ATTEMPTS, LocalRunner
-from opx.lifecycle.bulk.preparing import READ_DIED
 from opx.runtime.children import Child, ChildLostError
+from opx_bulk.capability import Bulk
+from opx_bulk.local import ATTEMPTS, LocalRunner
+from opx_bulk.preparing import READ_DIED
 from tests.support.bulk_support import FOLDER, begun, contents, put_pages, run, system_at
 
 FATAL = b"the parser dies of this"
@@ -37,7 +37,7 @@ def dying(home: Path, most: int) -> Iterator[Bulk]:
             return cut(key, stack)  # type: ignore[arg-type]
 
         pipeline.cut = fatal  # type: ignore[method-assign,assignment]
-        yield system.bulk
+        yield system.part(Bulk.of)
 
 
 def test_documents_at_which_processes_end_are_named_and_all_others_are_ingested(tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_documents_at_which_processes_end_are_named_and_all_others_are_ingested(
         for key in fatal:
             system.corpus.quiet_store.put(key, b"# Fatal\n\n" + FATAL)
         opened = partial(dying, home, 1000)
-        runner = LocalRunner(system.bulk.stages, system.work, opened=opened, processes=1)
+        runner = LocalRunner(system.part(Bulk.of).stages, system.work, opened=opened, processes=1)
         report = runner.run(begun(system).job_id)
         assert (report.documents, report.ingested, report.failed, report.unsettled) == (8, 6, 2, 0)
         assert [(one.object_key, one.reason) for one in report.failures] == [(key, READ_DIED) for key in fatal]
@@ -61,7 +61,7 @@ def test_a_document_at_which_a_store_is_busy_in_a_later_attempt_is_prepared_in_t
 ) -> None:
     with system_at(tmp_path / "home") as system:
         put_pages(system, 3)
-        job, stages, pipeline = begun(system).job_id, system.bulk.stages, system.ingestion.pipeline
+        job, stages, pipeline = begun(system).job_id, system.part(Bulk.of).stages, system.ingestion.pipeline
         while not stages.list(job):
             pass
 
@@ -80,7 +80,7 @@ def test_a_shard_at_which_every_process_ends_is_abandoned_with_its_documents_nam
     home = tmp_path / "home"
     with system_at(home) as system:
         keys = put_pages(system, 12)
-        runner = LocalRunner(system.bulk.stages, system.work, opened=partial(dying, home, 0), processes=1)
+        runner = LocalRunner(system.part(Bulk.of).stages, system.work, opened=partial(dying, home, 0), processes=1)
         report = runner.run(begun(system).job_id)
         assert (report.documents, report.failed, report.unsettled) == (12, 12, 0)
         assert [one.object_key for one in report.failures] == keys
@@ -94,7 +94,7 @@ def test_a_shard_that_cannot_be_prepared_now_is_read_when_it_is_applied(
 ) -> None:
     with system_at(tmp_path / "home") as system:
         put_pages(system, 3)
-        stages, apply = system.bulk.stages, system.bulk.stages.apply
+        stages, apply = system.part(Bulk.of).stages, system.part(Bulk.of).stages.apply
         failing: list[Exception] = [ThrottledError("the quota is used up"), StoreUnavailableError("busy")]
 
         def applied(job_id: str, shard: int) -> object:
@@ -112,7 +112,7 @@ def test_a_shard_that_cannot_be_prepared_now_is_read_when_it_is_applied(
 def test_lasting_trouble_ends_the_run_and_the_next_one_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with system_at(tmp_path / "home") as system:
         put_pages(system, 3)
-        stages = system.bulk.stages
+        stages = system.part(Bulk.of).stages
 
         def failing(_job: str, _shard: int) -> object:
             raise StoreUnavailableError("the disk is full")

@@ -13,10 +13,12 @@ from opx.domain.scopes import Scope
 from opx.errors import BulkBusyError, BulkCancelledError, BulkJobNotFoundError, StoreUnavailableError
 from opx.ingestion.corpus.claims import current_id
 from opx.ingestion.events import Result
-from opx.lifecycle.bulk.job import BulkKind, BulkStage, BulkWork
-from opx.lifecycle.bulk.listing import SHARD_BYTES, packed
-from opx.lifecycle.consistency.differences import Problem
 from opx.ports import Vectors
+from opx_assurance.capability import assurance
+from opx_assurance.consistency.differences import Problem
+from opx_bulk.capability import Bulk
+from opx_bulk.job import BulkKind, BulkStage, BulkWork
+from opx_bulk.listing import SHARD_BYTES, packed
 from tests.support.bulk_support import (
     FOLDER,
     begun,
@@ -55,7 +57,7 @@ def test_bulk_ingestion_makes_the_same_as_ordinary_ingestion(
         assert report.embedded == (0 if processes else report.chunks)
         assert contents(system) == ordinary
         assert system.queue.waiting() == 0
-        job = system.bulk.jobs.all(limit=1)[0]
+        job = system.part(Bulk.of).jobs.all(limit=1)[0]
         assert (job.stage, job.shards) == (BulkStage.DONE, 2)
         assert job_files(system, job.job_id) == REPORT
 
@@ -77,8 +79,8 @@ def test_documents_that_are_in_order_are_not_applied(tmp_path: Path) -> None:
         drained(system)
         system.corpus.quiet_store.put(keys[2], page(2, "Another text."))
         job = begun(system)
-        system.bulk.stages.list(job.job_id)
-        prepared = system.bulk.stages.prepare(job.job_id, 0)
+        system.part(Bulk.of).stages.list(job.job_id)
+        prepared = system.part(Bulk.of).stages.prepare(job.job_id, 0)
         assert (prepared.left, prepared.unchanged) == ((keys[2],), 4)
         report = run(system)
         assert (report.ingested, report.unchanged, report.documents) == (1, 4, 5)
@@ -94,8 +96,8 @@ def test_unreadable_documents_are_named_with_their_reasons(tmp_path: Path) -> No
         assert [one.object_key for one in report.failures] == [broken]
         assert report.failures[0].reason
         assert [failure.object_key for failure in system.corpus.failures.items()] == [broken]
-        job = system.bulk.jobs.all(limit=1)[0]
-        assert to_json(system.bulk.failures(job, after=0, limit=9)) == to_json(report.failures)
+        job = system.part(Bulk.of).jobs.all(limit=1)[0]
+        assert to_json(system.part(Bulk.of).failures(job, after=0, limit=9)) == to_json(report.failures)
 
 
 def test_a_prefix_limits_the_documents(tmp_path: Path) -> None:
@@ -129,13 +131,13 @@ def test_a_listing_goes_on_where_its_turn_ended(tmp_path: Path) -> None:
     with system_at(tmp_path / "home") as system:
         keys = put_pages(system, 120)
         job, turns = begun(system), 1
-        while not system.bulk.stages.list(job.job_id, lambda: True):
+        while not system.part(Bulk.of).stages.list(job.job_id, lambda: True):
             turns += 1
-        shards = system.bulk.stages.shards(job.job_id)
-        files = system.bulk.stages.files(job.job_id)
+        shards = system.part(Bulk.of).stages.shards(job.job_id)
+        files = system.part(Bulk.of).stages.files(job.job_id)
         listed = [row["key"] for shard in shards for row in files.lines(files.name("shards", shard.number))]
         assert (listed, turns) == (keys, 4)
-        assert system.bulk.jobs.get(job.job_id).documents == 120
+        assert system.part(Bulk.of).jobs.get(job.job_id).documents == 120
 
 
 # -- several jobs, and their end
@@ -148,7 +150,7 @@ def test_a_second_job_is_refused_by_the_name_of_the_first(tmp_path: Path) -> Non
         with pytest.raises(BulkBusyError, match=first.job_id):
             begun(system, BulkWork(kind=BulkKind.INGEST, prefix="documents/x/"))
         assert begun(system).job_id == first.job_id  # the same work continues it
-        assert [job.job_id for job in system.bulk.jobs.all(limit=9)] == [first.job_id]
+        assert [job.job_id for job in system.part(Bulk.of).jobs.all(limit=9)] == [first.job_id]
         run(system)
         assert begun(system).job_id != first.job_id
 
@@ -165,21 +167,23 @@ def test_the_next_job_removes_files_that_an_ended_one_left(tmp_path: Path) -> No
     with system_at(tmp_path / "home") as system:
         put_pages(system, 1)
         job_id = run(system).job_id
-        system.bulk.stages.files(job_id).put_list("shards.json", [])  # its process was killed before it removed them
+        system.part(Bulk.of).stages.files(job_id).put_list(
+            "shards.json", []
+        )  # its process was killed before it removed them
         begun(system)
         assert job_files(system, job_id) == REPORT
 
 
 def test_an_unknown_job_is_not_found(tmp_path: Path) -> None:
     with system_at(tmp_path / "home") as system, pytest.raises(BulkJobNotFoundError):
-        system.bulk.jobs.get("20260101-000000-abcdef")
+        system.part(Bulk.of).jobs.get("20260101-000000-abcdef")
 
 
 @pytest.mark.parametrize("stages", range(5))
 def test_a_cancelled_job_leaves_its_report_alone(tmp_path: Path, stages: int) -> None:
     with system_at(tmp_path / "home") as system:
         put_pages(system, 60)
-        job_id, bulk = begun(system).job_id, system.bulk.stages
+        job_id, bulk = begun(system).job_id, system.part(Bulk.of).stages
         steps: list[Callable[[], object]] = [
             lambda: bulk.list(job_id, lambda: True),
             lambda: bulk.list(job_id),
@@ -194,7 +198,7 @@ def test_a_cancelled_job_leaves_its_report_alone(tmp_path: Path, stages: int) ->
         assert json_file(system, f"bulk/{job_id}/report.json")["ingested"] == (50 if stages == 4 else 0)
         with pytest.raises(BulkCancelledError):
             bulk.apply(job_id, 1)
-        found = {one.problem for one in system.lifecycle.reconciler().run().differences}
+        found = {one.problem for one in system.part(assurance).reconciler().run().differences}
         assert found == {Problem.NOT_TAKEN_IN}  # and nothing half-written
         assert run(system).ingested == (10 if stages == 4 else 60)
 
@@ -202,15 +206,15 @@ def test_a_cancelled_job_leaves_its_report_alone(tmp_path: Path, stages: int) ->
 def test_a_stage_that_runs_while_its_job_is_cancelled_leaves_nothing(tmp_path: Path) -> None:
     class CancellingEmbedder(WordsEmbedder):
         def embed_documents(self, texts: Sequence[str]) -> list[Vectors]:
-            system.bulk.stages.cancel(job.job_id)
+            system.part(Bulk.of).stages.cancel(job.job_id)
             return super().embed_documents(texts)
 
     with system_at(tmp_path / "home", embedder=CancellingEmbedder()) as system:
         put_pages(system, 2)
         job = begun(system)
-        system.bulk.stages.list(job.job_id)
+        system.part(Bulk.of).stages.list(job.job_id)
         with pytest.raises(BulkCancelledError):
-            system.bulk.stages.prepare(job.job_id, 0, embed=True)
+            system.part(Bulk.of).stages.prepare(job.job_id, 0, embed=True)
         assert job_files(system, job.job_id) == REPORT
 
 
@@ -218,7 +222,7 @@ def test_reconciling_finds_no_difference_after_a_job(tmp_path: Path) -> None:
     with system_at(tmp_path / "home") as system:
         put_pages(system, 8)
         run(system, processes=1)
-        assert system.lifecycle.reconciler(thorough=True).run().total == 0
+        assert system.part(assurance).reconciler(thorough=True).run().total == 0
 
 
 def test_a_removed_client_is_in_no_file_of_a_job(tmp_path: Path) -> None:
@@ -227,7 +231,7 @@ def test_a_removed_client_is_in_no_file_of_a_job(tmp_path: Path) -> None:
         system.corpus.quiet_store.put(f"{own}page.md", page(1))
         system.corpus.quiet_store.put(f"{own}broken.md", b" \n")
         job_id = begun(system).job_id
-        system.bulk.stages.list(job_id)
+        system.part(Bulk.of).stages.list(job_id)
         removal = system.tenants.offboarding(sleep=lambda _: None)
         assert (removal.count("acme")["files of bulk jobs"], removal.count("other")["files of bulk jobs"]) == (1, 0)
         runner(system).run(job_id)
@@ -235,6 +239,6 @@ def test_a_removed_client_is_in_no_file_of_a_job(tmp_path: Path) -> None:
         second = begun(system, BulkWork(kind=BulkKind.INGEST, prefix=own))
         with pytest.raises(StoreUnavailableError, match=second.job_id):
             removal.remove("acme")
-        system.bulk.stages.cancel(second.job_id)
+        system.part(Bulk.of).stages.cancel(second.job_id)
         assert removal.remove("acme").left == {}
         assert list(system.store.list("bulk/")) == []

@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 
 from opx.errors import BulkBusyError
-from opx.lifecycle.bulk.finishing import read_report
-from opx.lifecycle.bulk.job import BulkKind, BulkReport, BulkStage
 from opx.operations.system import System
+from opx_assurance.capability import assurance
+from opx_bulk.capability import Bulk
+from opx_bulk.finishing import read_report
+from opx_bulk.job import BulkKind, BulkReport, BulkStage
 from tests.support.bulk_support import contents, drained, put_pages, run, runner, system_at
 
 PAGES = 110
@@ -49,13 +51,13 @@ def resumed(system: System, job_id: str) -> BulkReport:
     """The report of a killed job that goes on, or that was done when its process was killed. A child that was just being
     started holds that process' lock until it has begun."""
     ends = time.monotonic() + PATIENCE
-    while not system.bulk.jobs.get(job_id).is_ended:
+    while not system.part(Bulk.of).jobs.get(job_id).is_ended:
         try:
             return runner(system, processes=2).run(job_id)
         except BulkBusyError:
             assert time.monotonic() < ends
             time.sleep(0.1)
-    report = read_report(system.bulk.stages.files(job_id))
+    report = read_report(system.part(Bulk.of).stages.files(job_id))
     assert report
     return report
 
@@ -83,13 +85,13 @@ def test_a_killed_job_goes_on_where_it_was(tmp_path: Path, expected: dict[str, o
         put_pages(system, PAGES)
     killed_at(home, MOMENTS[moment], BulkKind.INGEST, "")
     with system_at(home) as system:
-        (job,) = system.bulk.jobs.all(limit=9)
+        (job,) = system.part(Bulk.of).jobs.all(limit=9)
         report = resumed(system, job.job_id)
         assert (report.documents, report.unsettled, report.failed) == (PAGES, 0, 0)
         assert report.ingested + report.unchanged == PAGES
         assert contents(system) == expected
-        assert system.lifecycle.reconciler().run().total == 0
-        assert system.bulk.jobs.get(job.job_id).stage is BulkStage.DONE
+        assert system.part(assurance).reconciler().run().total == 0
+        assert system.part(Bulk.of).jobs.get(job.job_id).stage is BulkStage.DONE
         assert run(system).unchanged == PAGES
         await_files(home, {"report.json", "failures.jsonl"})
 
@@ -103,7 +105,7 @@ def test_a_killed_job_of_a_new_index_goes_on_where_it_was(tmp_path: Path, moment
         before = contents(system)
     killed_at(home, MOMENTS[moment], BulkKind.REINDEX, "other")
     with system_at(home) as system:
-        job = system.bulk.jobs.last(BulkKind.REINDEX)
+        job = system.part(Bulk.of).jobs.last(BulkKind.REINDEX)
         assert job
         report = resumed(system, job.job_id)
         assert (report.documents, report.ingested, report.unsettled, report.problems) == (PAGES, PAGES, 0, [])
@@ -112,4 +114,4 @@ def test_a_killed_job_of_a_new_index_goes_on_where_it_was(tmp_path: Path, moment
         assert {name: after[name] for name in ("catalog", "entries", "chunks", "graph")} == {
             name: before[name] for name in ("catalog", "entries", "chunks", "graph")
         }
-        assert system.lifecycle.reconciler(thorough=True).run().total == 0
+        assert system.part(assurance).reconciler(thorough=True).run().total == 0

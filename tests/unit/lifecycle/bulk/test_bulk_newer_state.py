@@ -15,6 +15,7 @@ from opx.ingestion.corpus.claims import current_id
 from opx.ingestion.events import SIDECAR_SUFFIX
 from opx.operations.system import System
 from opx.ports import DocumentChange
+from opx_bulk.capability import Bulk
 from tests.support.bulk_support import FOLDER, begun, contents, drained, page, put_pages, system_at
 
 KEY = f"{FOLDER}page-001.md"
@@ -53,7 +54,7 @@ def test_the_newer_state_wins(
 ) -> None:
     with system_at(tmp_path / "home") as system:
         put_pages(system, 3)
-        job, stages = begun(system), system.bulk.stages
+        job, stages = begun(system), system.part(Bulk.of).stages
 
         def changes(at: str) -> None:
             if at == moment:
@@ -102,7 +103,7 @@ def without_withdrawn(found: dict[str, Any]) -> dict[str, Any]:
 def test_a_document_that_changed_is_embedded_again_and_others_are_not(tmp_path: Path) -> None:
     with system_at(tmp_path / "home") as system:
         put_pages(system, 3)
-        job, stages = begun(system), system.bulk.stages
+        job, stages = begun(system), system.part(Bulk.of).stages
         stages.list(job.job_id)
         stages.prepare(job.job_id, 0, embed=True)
         system.corpus.quiet_store.put(KEY, NEW)

@@ -11,11 +11,11 @@ from urllib.parse import urlsplit
 import pytest
 
 from opx.ingestion.events import Result
-from opx.lifecycle.bulk.capability import Bulk
-from opx.lifecycle.bulk.local import LocalRunner
 from opx.operations.system import System
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_bulk.capability import Bulk
+from opx_bulk.local import LocalRunner
 from tests.doubles.http_double import Request, Response, ServiceFailure
 from tests.doubles.opensearch import OpenSearchDouble
 from tests.support.bulk_support import begun, contents, drained, put_pages
@@ -44,7 +44,7 @@ def on_a_node(home: str, address: str) -> System:
 @contextmanager
 def opened(home: str, address: str) -> Iterator[Bulk]:
     with on_a_node(home, address) as system:
-        yield system.bulk
+        yield system.part(Bulk.of)
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_a_bulk_job_makes_the_same_index_on_a_node_as_ordinary_ingestion(tmp_pat
         assert {outcome.result for outcome in drained(ordinary)} == {Result.INGESTED}
         put_pages(system, PAGES)
         child = partial(opened, homes[1], addresses[1])
-        runner = LocalRunner(system.bulk.stages, system.work, opened=child, processes=2)
+        runner = LocalRunner(system.part(Bulk.of).stages, system.work, opened=child, processes=2)
         report = runner.run(begun(system).job_id)
         assert (report.ingested, report.failed, report.unsettled, report.embedded) == (PAGES, 0, 0, 0)
         assert contents(system) == contents(ordinary)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from opx.lifecycle.bulk.job import BulkKind, BulkWork
-from opx.lifecycle.bulk.planning import BulkPlan, PlanCount, estimate
+from opx_bulk.job import BulkKind, BulkWork
+from opx_bulk.planning import BulkPlan, PlanCount, estimate
 
 TITAN = "amazon.titan-embed-text-v2:0"
 

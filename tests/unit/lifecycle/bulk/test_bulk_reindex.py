@@ -8,9 +8,11 @@ import pytest
 
 from opx.errors import BulkCancelledError, InvalidInputError, ReindexBusyError
 from opx.ingestion.indexing.book import EditionState
-from opx.lifecycle.bulk.job import BulkKind, BulkStage, BulkWork
 from opx.lifecycle.reindex.job import ReindexPhase
 from opx.operations.system import System
+from opx_assurance.capability import assurance
+from opx_bulk.capability import Bulk
+from opx_bulk.job import BulkKind, BulkStage, BulkWork
 from tests.support.bulk_support import FOLDER, begun, contents, drained, job_files, page, put_pages, run, system_at
 
 OTHER = BulkWork(kind=BulkKind.REINDEX, model="other")
@@ -28,7 +30,7 @@ def system(tmp_path: Path) -> System:
 
 def filled(system: System) -> str:
     """A job whose documents are all in the new index, which isn't switched to yet."""
-    job_id, stages = begun(system, OTHER).job_id, system.bulk.stages
+    job_id, stages = begun(system, OTHER).job_id, system.part(Bulk.of).stages
     assert stages.list(job_id)
     for shard in stages.shards(job_id):
         stages.prepare(job_id, shard.number, embed=True)
@@ -72,10 +74,10 @@ def test_documents_that_change_meanwhile_are_caught_up_on(system: System) -> Non
     system.store.delete(f"{FOLDER}page-002.md")
     system.store.put(f"{FOLDER}page-new.md", page(99))
     drained(system)
-    report = system.bulk.stages.finish(job_id)
+    report = system.part(Bulk.of).stages.finish(job_id)
     assert report
     assert report.problems == []
-    assert system.lifecycle.reconciler(thorough=True).run().total == 0
+    assert system.part(assurance).reconciler(thorough=True).run().total == 0
     assert system.indexing.document_embedder.model_id == "words/64/other"
 
 
@@ -92,20 +94,20 @@ def test_a_bulk_job_does_not_begin_while_an_index_is_being_built(system: System)
     system.lifecycle.reindexer.start(model="other")
     with pytest.raises(InvalidInputError, match="opx reindex"):
         begun(system, OTHER)
-    assert system.bulk.jobs.unfinished(BulkKind.REINDEX) is None
+    assert system.part(Bulk.of).jobs.unfinished(BulkKind.REINDEX) is None
 
 
 @pytest.mark.parametrize("at", ["begun", "filled"])
 def test_a_cancelled_job_discards_its_index(system: System, at: str) -> None:
     before = contents(system)
     job_id = begun(system, OTHER).job_id if at == "begun" else filled(system)
-    job = system.bulk.stages.cancel(job_id)
+    job = system.part(Bulk.of).stages.cancel(job_id)
     assert job.stage is BulkStage.CANCELLED
     assert job_files(system, job_id) == ["failures.jsonl", "report.json"]
     state, _ = system.lifecycle.reindexer.status()
     assert (state.target, [one.state for one in state.others]) == (None, [EditionState.DISCARDED])
     with pytest.raises(BulkCancelledError):
-        system.bulk.stages.prepare(job_id, 0)
+        system.part(Bulk.of).stages.prepare(job_id, 0)
     assert contents(system) == before
     assert run(system, OTHER).ingested == PAGES
 
@@ -115,7 +117,7 @@ def test_a_worse_index_is_refused_with_its_problems(tmp_path: Path) -> None:
         put_pages(system, PAGES)
         run(system)
         job_id = begun(system, OTHER).job_id
-        stages = system.bulk.stages
+        stages = system.part(Bulk.of).stages
         stages.list(job_id)
         stages.abandon(job_id, 0, "its process ended")
         stages.apply(job_id, 1)
@@ -123,5 +125,5 @@ def test_a_worse_index_is_refused_with_its_problems(tmp_path: Path) -> None:
         assert report
         assert report.failed == 50
         assert any("entries" in problem for problem in report.problems)
-        assert system.bulk.jobs.get(job_id).stage is BulkStage.REFUSED
+        assert system.part(Bulk.of).jobs.get(job_id).stage is BulkStage.REFUSED
         assert system.indexing.document_embedder.model_id == "words/64"

@@ -13,19 +13,19 @@ from click.testing import CliRunner
 
 from opx.domain.queries import SearchMode
 from opx.domain.record import replace
-from opx.edges.cli.evaluate import eval_command
 from opx.edges.cli.main import Launch, cli
 from opx.errors import InvalidInputError, OpxError
-from opx.operations.evaluation.bands import ROWS
-from opx.operations.evaluation.datasets import Dataset, LabelledQuestion, load_dataset
-from opx.operations.evaluation.figures import MEASURES, hit_rate, ndcg, recall, reciprocal_rank
-from opx.operations.evaluation.querying import MODES, WARM_UP, run_queries
-from opx.operations.evaluation.runner import Evaluation
-from opx.operations.evaluation.runs import EvaluationRun, save_run
 from opx.operations.system import System
 from opx.ports import SearchIndex, SearchRequest, SearchResponse, Vectors
 from opx.settings import Settings
 from opx.system import bootstrap, connect
+from opx_quality.cli.evaluate import eval_command
+from opx_quality.evaluation.bands import ROWS
+from opx_quality.evaluation.datasets import Dataset, LabelledQuestion, load_dataset
+from opx_quality.evaluation.figures import MEASURES, hit_rate, ndcg, recall, reciprocal_rank
+from opx_quality.evaluation.querying import MODES, WARM_UP, run_queries
+from opx_quality.evaluation.runner import Evaluation
+from opx_quality.evaluation.runs import EvaluationRun, save_run
 from tests.support.evaluation_support import PAGES, lines, write_dataset
 from tests.support.fakes import WordsEmbedder
 

@@ -13,19 +13,19 @@ from click.testing import CliRunner
 
 from opx.domain.queries import SearchMode
 from opx.domain.record import replace
-from opx.edges.cli.evaluate import reply_forms
 from opx.edges.cli.main import Launch, cli
 from opx.errors import InvalidInputError
-from opx.operations.evaluation.answers import ReplyJudgement, Shown, answer_figures, judged
-from opx.operations.evaluation.comparison import compare_runs, unhelped
-from opx.operations.evaluation.datasets import Span, load_dataset, span_hash
-from opx.operations.evaluation.figures import summary
-from opx.operations.evaluation.querying import run_queries
-from opx.operations.evaluation.report import report_html
-from opx.operations.evaluation.runner import Evaluation
-from opx.operations.evaluation.runs import EvaluationRun, load_run, save_run
 from opx.settings import Settings
 from opx.system import bootstrap, connect
+from opx_quality.cli.evaluate import reply_forms
+from opx_quality.evaluation.answers import ReplyJudgement, Shown, answer_figures, judged
+from opx_quality.evaluation.comparison import compare_runs, unhelped
+from opx_quality.evaluation.datasets import Span, load_dataset, span_hash
+from opx_quality.evaluation.figures import summary
+from opx_quality.evaluation.querying import run_queries
+from opx_quality.evaluation.report import report_html
+from opx_quality.evaluation.runner import Evaluation
+from opx_quality.evaluation.runs import EvaluationRun, load_run, save_run
 from tests.support.evaluation_support import a_question, a_reply, a_run, lines
 from tests.support.fakes import WordsEmbedder
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from opx.errors import InvalidInputError
-from opx.operations.evaluation.datasets import LabelledQuestion, load_dataset
+from opx_quality.evaluation.datasets import LabelledQuestion, load_dataset
 from tests.support.evaluation_support import PAGES, lines, write_dataset
 
 

@@ -10,13 +10,13 @@ from xml.etree import ElementTree
 import pytest
 
 from opx.domain.record import replace
-from opx.edges.cli.evaluate import lapse_lines
 from opx.errors import InvalidInputError
-from opx.operations.evaluation.bands import ROWS, SURE_AND_WRONG
-from opx.operations.evaluation.comparison import compare_runs, false_answers, losers
-from opx.operations.evaluation.datasets import LabelledQuestion
-from opx.operations.evaluation.figures import lapses, summary
-from opx.operations.evaluation.report import (
+from opx_quality.cli.evaluate import lapse_lines
+from opx_quality.evaluation.bands import ROWS, SURE_AND_WRONG
+from opx_quality.evaluation.comparison import compare_runs, false_answers, losers
+from opx_quality.evaluation.datasets import LabelledQuestion
+from opx_quality.evaluation.figures import lapses, summary
+from opx_quality.evaluation.report import (
     Drawing,
     abstention_chart,
     latency_chart,
@@ -25,7 +25,7 @@ from opx.operations.evaluation.report import (
     report_html,
     write_report,
 )
-from opx.operations.evaluation.runs import EvaluationRun, load_run, save_run
+from opx_quality.evaluation.runs import EvaluationRun, load_run, save_run
 from tests.support.evaluation_support import CONFIDENCE, a_question, a_reply, a_run
 
 SURE, BANDS = 0.97, {*ROWS, SURE_AND_WRONG}

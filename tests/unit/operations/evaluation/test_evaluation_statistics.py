@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opx.domain.record import replace
-from opx.operations.evaluation.abstention import FLOORS, abstention, separation
-from opx.operations.evaluation.bands import band_figures, band_table, calibration, calibrations
-from opx.operations.evaluation.comparison import ALL_UP_TO, bootstrap_interval, compared, randomisation_p
-from opx.operations.evaluation.figures import latencies, percentiles
+from opx_quality.evaluation.abstention import FLOORS, abstention, separation
+from opx_quality.evaluation.bands import band_figures, band_table, calibration, calibrations
+from opx_quality.evaluation.comparison import ALL_UP_TO, bootstrap_interval, compared, randomisation_p
+from opx_quality.evaluation.figures import latencies, percentiles
 from tests.support.evaluation_support import a_question, a_reply, a_run
 
 

@@ -18,8 +18,7 @@ from opx.connectors.deliveries import (
     part,
     read_payload,
 )
-from opx.connectors.webhooks.formats import SAMPLE_TITLE, WebhookFormat
-from opx.connectors.webhooks.signatures import HubSignature
+from opx.connectors.webhook_formats import SAMPLE_TITLE, HubSignature, WebhookFormat
 from opx.formats.data.replies import Loose, NeededWords, OddRecordError, Shape, Words, shaped
 from opx_connectors.atlassian.adf import adf_markdown
 

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from opx.connectors.deliveries import DocumentUpdate, PayloadError, document, metadata, moment, part, read_payload
-from opx.connectors.webhooks.formats import SAMPLE_TIME, SAMPLE_TITLE, WebhookFormat
-from opx.connectors.webhooks.signatures import QueryToken
+from opx.connectors.webhook_formats import SAMPLE_TIME, SAMPLE_TITLE, QueryToken, WebhookFormat
 from opx.formats.data.replies import Loose, NeededWords, Shape, Words
 
 

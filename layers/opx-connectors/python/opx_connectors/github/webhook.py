@@ -22,8 +22,7 @@ from opx.connectors.deliveries import (
     part,
     read_payload,
 )
-from opx.connectors.webhooks.formats import SAMPLE_TIME, SAMPLE_TITLE, WebhookFormat
-from opx.connectors.webhooks.signatures import HubSignature
+from opx.connectors.webhook_formats import SAMPLE_TIME, SAMPLE_TITLE, HubSignature, WebhookFormat
 from opx.domain.record import replace
 from opx.formats.data.replies import Loose, NeededWords, Shape, Words
 from opx_connectors.forums.threads import thread

@@ -7,7 +7,7 @@ ingestion.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypedDict
 
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 
     from opx.adapters.embedded.home import HomeDatabases
     from opx.adapters.vendors import VendorPorts
-    from opx.connectors.runner import Feed
-    from opx.connectors.streams.taking import RecordTaker
-    from opx.domain.sources import StreamDefinition
     from opx.ingestion.indexing.capability import NewEmbedder
     from opx.ingestion.indexing.editions import IndexService
     from opx.ports import (
@@ -325,15 +322,3 @@ class Ports:
         from opx.adapters.web import open_web
 
         return open_web
-
-    def redis_feeds(
-        self,
-        streams: Callable[[], Sequence[StreamDefinition]],
-        taker: Callable[[StreamDefinition], RecordTaker],
-    ) -> Feed:
-        from opx.adapters.redis_streams import RedisFeeds, RedisStreamFeed
-
-        def feed(stream: StreamDefinition) -> RedisStreamFeed:
-            return RedisStreamFeed(stream, taker(stream), password=lambda: self.secrets.get(stream.password_secret))
-
-        return RedisFeeds(streams, feed)

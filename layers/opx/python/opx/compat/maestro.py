@@ -13,8 +13,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 from opx.domain.queries import QueryConfig
 from opx.domain.results import RetrievalResult as Found
 from opx.domain.sources import Document, KnowledgeSource
-from opx.facade.knowledge import Knowledge
-from opx.facade.sources import MSDocsSource, NVDSource, WebSearchSource
+from opx.facade.knowledge import Knowledge, MSDocsSource, NVDSource, WebSearchSource
 
 P = ParamSpec("P")
 R = TypeVar("R")

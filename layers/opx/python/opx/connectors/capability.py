@@ -1,53 +1,75 @@
-"""Composes sources, streams and webhooks: registries, pullers, receivers and the feeds of this machine."""
+"""Composes sources: their registry, pullers and the feeds of this machine."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass
-from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
-from opx.connectors.arrivals import STREAM, Arrivals
+from opx import plugins
 from opx.connectors.states import checked_cron
-from opx.connectors.webhooks.definitions import webhook_endpoint
-from opx.domain.baselines import BASELINES_CATEGORY
 from opx.domain.ids import stable_hash
 from opx.domain.sources import SourceDeclaration
-from opx.errors import InvalidInputError, SourceBusyError
+from opx.errors import InvalidInputError, MissingDistributionError, SourceBusyError
 from opx.ingestion.manager import IngestionManager
 from opx.ports import Storage, Tables, WorkQueue
 from opx.ports.queues import Functions
 from opx.ports.sources import OpenWeb, Secrets
-from opx.ports.tables import DELIVERIES, SOURCES
-from opx.runtime.knowledge_file import Installation
+from opx.ports.tables import SOURCES
+from opx.runtime.knowledge_file import Installation, read_section
 from opx.runtime.machine import path_here
 from opx.runtime.metrics import Report, unreported
-from opx.telemetry.capability import Telemetry
 
 if TYPE_CHECKING:
     from opx.connectors.control import ConnectedSource, SourceControl, SourceSystem
+    from opx.connectors.deliveries import WebhooksPart
     from opx.connectors.files import DirectoryFeed
     from opx.connectors.pulling import PullRequests, SourcePuller
     from opx.connectors.repository import SourceRepository
     from opx.connectors.runner import Feed
-    from opx.connectors.streams.definitions import StreamControl, StreamRepository
-    from opx.connectors.streams.taking import BaselineTaker, RecordTaker
-    from opx.connectors.webhooks.receiving import WebhookReceiver
-    from opx.domain.sources import ArrivalState, KnowledgeSource, PullReport, SourceDefinition, StreamDefinition
+    from opx.domain.sources import KnowledgeSource, PullReport, SourceDefinition
 
+
+log = logging.getLogger(__name__)
+
+STREAMS = "opx-streams"
+"""The distribution that has streams and webhooks."""
 
 PULL_LEASE_SECONDS = 900.0
 NO_LEASE = -1.0
 """A process's lock on the machine is released as soon as the process ends."""
 
-NewFeeds = Callable[[Callable[[], Sequence["StreamDefinition"]], Callable[["StreamDefinition"], "RecordTaker"]], "Feed"]
-"""Builds the feed of this machine's streams from the list of streams and the record handler of each."""
+
+class StreamsPart(Protocol):
+    """The streams of an installation, which the part `streams` of a system has."""
+
+    def feeds(self) -> Sequence[Feed]:
+        """Feeds of the streams that this process can read."""
+
+    def schedule(self) -> None:
+        """Subscribes to all streams, where a service outside of this process reads them. Raises `KnowledgeConfigError`."""
+
+    def subscribe(self, source: str, category: str, pattern: Mapping[str, Any] | None, *, topic: str) -> str:
+        """Ingests the records of a stream from now on. Returns the stream's name. Raises `InvalidInputError`."""
+
+
+def unread_sections(path: Path | None) -> str:
+    """The problem of streams and webhooks that the file declares without being read; "" for none."""
+    sections = {name: read_section(name, path) for name in ("streams", "webhooks")}
+    found = [name for name, section in sections.items() if section and section.entries()]
+    if not found or plugins.names(plugins.PARTS) >= {"streams", "webhooks"}:
+        return ""
+    return f"nothing reads {' and '.join(found)} of knowledge.yaml: pip install {STREAMS}"
 
 
 @dataclass(eq=False)
 class Connectors:
-    """Sources and streams of an installation. `manager` stores documents in the corpus with the installation's scope."""
+    """Sources of an installation. `manager` stores documents in the corpus with the installation's scope; `part` has the
+    capabilities of other distributions, by name."""
 
     installation: Installation
     tables: Tables
@@ -55,11 +77,10 @@ class Connectors:
     work: WorkQueue
     _: KW_ONLY
     secrets: Callable[[], Secrets]
-    telemetry: Telemetry
     manager: Callable[[], IngestionManager]
     functions: Functions
-    feeds: NewFeeds
     open_web: OpenWeb
+    part: Callable[[str], Any]
 
     def __post_init__(self) -> None:
         self._provided: dict[str, KnowledgeSource] = {}
@@ -153,49 +174,6 @@ class Connectors:
         except SourceBusyError:
             return True
 
-    # -- streams
-
-    @cached_property
-    def streams(self) -> StreamRepository:
-        """The declared and subscribed streams. Raises `KnowledgeConfigError`."""
-        from opx.connectors.streams.definitions import StreamRepository, declared_streams
-
-        knowledge, path = self.installation.knowledge, self.installation.knowledge_path
-        return StreamRepository(self.tables.table(SOURCES), declared_streams(knowledge, path), knowledge)
-
-    @property
-    def stream_control(self) -> StreamControl:
-        """Lists streams, and creates and ends subscriptions."""
-        from opx.connectors.streams.definitions import StreamControl
-
-        return StreamControl(self.streams, self.installation.knowledge, self.functions.stream_subscriptions)
-
-    @cached_property
-    def arrivals(self) -> Arrivals:
-        """The last deliveries of webhooks and records of streams."""
-        return Arrivals(self.tables.table(DELIVERIES), self.installation.clock)
-
-    def stream_feeds(self) -> Sequence[Feed]:
-        """Feeds of the streams that this process can read."""
-        return [self.feeds(self.streams.all, self._taker_of)] if self.work.in_process else []
-
-    def _taker_of(self, stream: StreamDefinition) -> RecordTaker:
-        from opx.connectors.streams.taking import NotedTaker, StreamTaker
-
-        values = stream.category == BASELINES_CATEGORY
-        taker = self.taker_of_values(stream) if values else StreamTaker(stream, self.manager())
-        return NotedTaker(taker, partial(self.note_record, stream.name))
-
-    def note_record(self, stream: str, state: ArrivalState) -> None:
-        """Notes a record of a stream."""
-        self.arrivals.note(STREAM, stream, state)
-
-    def taker_of_values(self, stream: StreamDefinition) -> BaselineTaker:
-        """Adds the values of a stream to baselines."""
-        from opx.connectors.streams.taking import BaselineTaker
-
-        return BaselineTaker(stream, self.telemetry.baselines, self.manager(), self.installation.clock)
-
     # -- schedules
 
     def schedule(self) -> None:
@@ -204,17 +182,23 @@ class Connectors:
         if schedules := self.functions.source_schedules:
             for source in self.sources.all():
                 schedules.put(source)
-        if subscriptions := self.functions.stream_subscriptions:
-            for stream in self.streams.all():
-                subscriptions.put(stream)
+        if streams := self.part("streams"):
+            streams.schedule()
 
-    # -- feeds, queued pulls and webhooks
+    # -- feeds and queued pulls
 
     def directory_feed(self) -> DirectoryFeed:
         """Watches the directories among the sources."""
         from opx.connectors.files import DirectoryFeed
 
         return DirectoryFeed(self.sources, self.puller, self.installation.clock)
+
+    def stream_feeds(self) -> Sequence[Feed]:
+        """Feeds of the streams that this process can read."""
+        streams: StreamsPart | None = self.part("streams")
+        if problem := unread_sections(self.installation.knowledge_path):
+            log.warning("%s", problem)
+        return streams.feeds() if streams else ()
 
     def pull_requests(self, report: Report = unreported) -> PullRequests:
         """Executes the pulls that queue messages request."""
@@ -223,25 +207,11 @@ class Connectors:
         puller = self.puller(report)
         return PullRequests(self.sources, puller, self.functions.pulls, self.installation.clock)
 
-    def webhook_receiver(self) -> WebhookReceiver:
-        """Receives webhooks. Raises `KnowledgeConfigError` for malformed declarations."""
-        from opx.connectors.webhooks.receiving import receiver_of
-
-        return receiver_of(
-            self.installation,
-            self.tables,
-            self.secrets(),
-            self.manager(),
-            open_web=self.open_web,
-            arrivals=self.arrivals,
-        )
-
     # -- as used by the manager of an installation
 
     @property
     def ways_in(self) -> ConnectedWaysIn:
-        url = self.installation.settings.webhook_url
-        return ConnectedWaysIn(self.control, self.stream_control, self.provide, webhook_url=url)
+        return ConnectedWaysIn(self.control, self.provide, self.part)
 
 
 # -- implementation of `WaysIn` for the manager
@@ -258,17 +228,18 @@ WATCHED_EVERY = "*/15 * * * *"
 @dataclass(eq=False)
 class ConnectedWaysIn:
     """Implements `WaysIn` for an installation. `provide` registers an object of this process as a source, with its
-    schedule and its category, and returns its id."""
+    schedule and its category, and returns its id; `part` has the capabilities of other distributions, by name."""
 
     control: SourceControl
-    streams: StreamControl
     provide: Callable[[KnowledgeSource, str, str], str]
-    _: KW_ONLY
-    webhook_url: str
+    part: Callable[[str], Any]
 
     def webhook_endpoint(self, tier: str, category: str) -> str:
         """See `IngestionManager.get_webhook_endpoint`."""
-        return webhook_endpoint(self.webhook_url, tier, category)
+        webhooks: WebhooksPart | None = self.part("webhooks")
+        if webhooks is None:
+            raise MissingDistributionError("the receiver of webhooks", STREAMS)
+        return webhooks.endpoint(tier, category)
 
     def register(
         self, source: KnowledgeSource | SourceDeclaration | Mapping[str, Any], schedule: str, tier: str, category: str
@@ -288,8 +259,11 @@ class ConnectedWaysIn:
 
     def subscribe(self, stream: str, category: str, pattern: Mapping[str, Any] | None) -> str:
         """See `IngestionManager.subscribe_stream`."""
+        streams: StreamsPart | None = self.part("streams")
+        if streams is None:
+            raise MissingDistributionError("the reader of streams", STREAMS)
         source, _, topic = stream.partition("#")
-        return self.streams.subscribe(source, category, pattern, topic=topic)
+        return streams.subscribe(source, category, pattern, topic=topic)
 
     def watch(self, path: str, category: str, pattern: str) -> str:
         """See `IngestionManager.watch_directory`."""

@@ -17,9 +17,7 @@ from opx.connectors.registry import checked_options, connector_type
 from opx.connectors.repository import SourceItems, SourceRepository, definition_of
 from opx.connectors.states import BY_HAND, PullState, SourceView, due_at, freshness_of, next_time
 from opx.connectors.trial import SourceTrial, tried
-from opx.connectors.webhooks.definitions import load_webhooks
 from opx.domain.ids import iso_time, stable_hash
-from opx.domain.knowledge import KnowledgeModel
 from opx.domain.record import replace
 from opx.domain.sources import Health, KnowledgeSource, Page, PullRequest, SourceDefinition
 from opx.errors import InvalidInputError, PluginError, SecretNotFoundError, SourceUnavailableError
@@ -28,7 +26,7 @@ from opx.ingestion.given_documents import listed, source_document
 from opx.ports import Storage, Tables
 from opx.ports.sources import OpenWeb, Secrets, SourceWeb
 from opx.ports.tables import SOURCES
-from opx.runtime.knowledge_file import Installation
+from opx.runtime.knowledge_file import Installation, read_section
 from opx.settings import Settings
 
 if TYPE_CHECKING:
@@ -280,9 +278,7 @@ def _tools(
 
 def unreserved_secrets(system: SourceSystem) -> Secrets:
     """Secrets that a source may read which knowledge.yaml doesn't declare: the author of that assigns the others."""
-    return SourceSecrets(
-        system.secrets, cache(lambda: reserved_secrets(system.installation.knowledge, system.installation.settings))
-    )
+    return SourceSecrets(system.secrets, cache(lambda: reserved_secrets(system.installation.settings)))
 
 
 def _connector(definition: SourceDefinition, provided: KnowledgeSource | None, tools: SourceTools) -> Connector[Any]:
@@ -337,20 +333,20 @@ class SourceSecrets:
         return self._secrets.get(name)
 
 
-def reserved_secrets(knowledge: KnowledgeModel, settings: Settings) -> dict[str, str]:
+def reserved_secrets(settings: Settings) -> dict[str, str]:
     """Secrets that authenticate others to the system, or that it pays with, each with its purpose. Raises
     `KnowledgeConfigError`."""
-    from opx.retrieval.web.setup import read_internet
-
     path = Path(settings.knowledge_file) if settings.knowledge_file else None
+    webhooks = read_section("webhooks", path)
     found = {
-        name: f"webhook {webhook.name}"
-        for webhook in load_webhooks(knowledge, path).values()
-        for name in webhook.secrets
+        secret: f"webhook {name}"
+        for name, webhook in (webhooks.entries() if webhooks else {}).items()
+        if (given := webhook.entries().get("secret"))
+        for secret in given.texts()
     }
-    internet = read_internet(path)
-    if internet:
-        found[internet.api_key_env] = "live search of the web"
+    internet = read_section("internet", path)
+    if internet and (key := internet.entries().get("api_key_env")):
+        found[key.text()] = "live search of the web"
     if settings.vision_secret:
         found[settings.vision_secret] = "the model that describes pictures"
     return found

@@ -1,4 +1,4 @@
-"""Webhook deliveries as received, the document updates read from their payloads, and the errors for refused ones."""
+"""Webhook deliveries as received, their replies, and the document updates read from their payloads."""
 
 from __future__ import annotations
 
@@ -7,16 +7,12 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from opx.domain.ids import stable_hash
 from opx.errors import InvalidInputError, OpxError
 from opx.formats.data.replies import Shape, Words, shaped
 from opx.formats.markdown import nested
-
-
-class UnknownWebhookError(OpxError):
-    """No webhook is configured at this address."""
 
 
 class UnverifiedError(OpxError):
@@ -26,16 +22,8 @@ class UnverifiedError(OpxError):
         super().__init__("the delivery could not be verified")
 
 
-class ExpiredError(OpxError):
-    """The delivery is genuine but too old, or dated in the future."""
-
-
 class PayloadError(InvalidInputError):
     """The delivery is genuine but not of the shape that its service documents."""
-
-
-class WebhookSetupError(OpxError):
-    """The webhook can't verify anything as it is configured, which is never the sender's mistake."""
 
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
@@ -77,6 +65,30 @@ class Delivery:
             raise PayloadError("the body is not a JSON object")
         refuse_deep(found)
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryReply:
+    """The reply to the sender."""
+
+    status: int
+    payload: Mapping[str, Any]
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def failed(status: int, code: str, message: str, headers: Mapping[str, str] | None = None) -> DeliveryReply:
+    """Returns an error in the form of the HTTP API."""
+    return DeliveryReply(status, {"error": {"code": code, "message": message}}, headers or {})
+
+
+class WebhooksPart(Protocol):
+    """The webhooks of an installation, which the part `webhooks` of a system has."""
+
+    def answer(self, delivery: Delivery) -> DeliveryReply:
+        """Receives a delivery, and returns the reply. Raises no `OpxError`."""
+
+    def endpoint(self, tier: str, category: str) -> str:
+        """The address of the only webhook which the category has."""
 
 
 def refuse_deep(value: object) -> None:

@@ -19,9 +19,9 @@ from opx.domain.knowledge import Category, KnowledgeModel
 from opx.domain.record import replace
 from opx.domain.sources import MAX_MISSING_SHARE, SourceDefinition
 from opx.errors import ConditionFailedError, DamagedRowError, InvalidInputError, SourceBusyError
+from opx.ingestion.corpus.claims import is_leased
 from opx.ports.tables import AllOf, AnyOf, Condition, Equals, KeyAbsent, KeyRange, LessThan, Table
 from opx.runtime.knowledge_file import Marked, read_section
-from opx.runtime.leases import is_leased
 
 log = logging.getLogger(__name__)
 

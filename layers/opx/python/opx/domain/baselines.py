@@ -13,6 +13,8 @@ from opx.errors import InvalidInputError
 BASELINES_CATEGORY = "operations/baselines"
 """The category whose records are numbers to compare with: they are added up, not searched."""
 
+VALUE_FIELDS = ("node", "metric", "value", "at", "unit")
+
 MIN_VALUES = 30
 """With fewer, a percentile is decided by a value or two."""
 
@@ -106,15 +108,6 @@ class BaselineStats(Distribution, frozen=True, kw_only=True):
                 reason = f"{shown(value)} is usual from {hours}, though not at all hours; give the hour to be exact"
                 return replace(found, anomalous=False, reason=reason)
         return found
-
-
-class SeriesView(Record, frozen=True):
-    """A metric of a node with at least one value. `last_seen` is the day (UTC) of the newest."""
-
-    node: str
-    metric: str
-    unit: str
-    last_seen: str
 
 
 class RefusedValue(Record, frozen=True):

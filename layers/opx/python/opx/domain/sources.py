@@ -284,65 +284,8 @@ class WebhookDefinition(Record, frozen=True, rename=None):
         return not self.events or any(fnmatchcase(event, pattern) for pattern in self.events)
 
 
-class WebhookSecret(Record, frozen=True):
-    name: Annotated[str, about("On AWS that of Secrets Manager.")]
-    is_set: Annotated[bool | None, about("Null where Secrets Manager has it.")] = None
-
-
-class ArrivalState(StrEnum):
-    """Outcome of a delivery or a record: it changed documents, it changed none (filtered, known or outdated), or it was
-    refused."""
-
-    ACCEPTED = "accepted"
-    IGNORED = "ignored"
-    REFUSED = "refused"
-
-
-class ArrivalCount(Record, frozen=True):
-    """The last arrival with one outcome, and how many had it, at least."""
-
-    at: str
-    count: int
-    reason: Annotated[str, about("Why it was refused or ignored, as a code.")] = ""
-
-
-class LastArrival(Record, frozen=True):
-    """The last arrivals at a webhook or a stream; null where there was none."""
-
-    accepted: ArrivalCount | None = None
-    ignored: ArrivalCount | None = None
-    refused: ArrivalCount | None = None
-
-
-class WebhookView(Record, frozen=True):
-    """A webhook as it is shown to people."""
-
-    name: str
-    format: str
-    category: str
-    address: Annotated[str, about("The URL that its service sends deliveries to.")]
-    secrets: Annotated[tuple[WebhookSecret, ...], about("Empty for one whose deliveries AWS signs.")]
-    last: Annotated[LastArrival | None, about("Its last deliveries; null if none came.")] = None
-
-
-class MadeSecret(Record, frozen=True):
-    """A new secret of a webhook."""
-
-    name: str
-    value: Annotated[str, about("To be entered at the service; it is shown once.")]
-    kept: Annotated[bool, about("False on AWS: it is to be set in Secrets Manager under this name.")]
-
-
 class DeliveryProof(Record, frozen=True):
     """Headers and query parameters that authenticate a delivery."""
 
     headers: dict[str, str] = field(default_factory=dict)
     query: Annotated[dict[str, str], about("Parameters of the address besides `source`.")] = field(default_factory=dict)
-
-
-class DeliveryAnswer(Record, frozen=True):
-    """The answer to a test delivery."""
-
-    address: str
-    status: int
-    answer: str

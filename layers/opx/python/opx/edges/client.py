@@ -8,6 +8,7 @@ import random
 import re
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, TypeVar
 from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
@@ -20,6 +21,7 @@ from opx.domain.requests import Request, read_request
 from opx.edges.calling import decoded, encoded, given_of
 from opx.operations.corpus import API_VERSION, Status
 from opx.operations.registry import DEFAULT_KNOWLEDGE_BASE, REGISTRY, HttpRoute, Operation, Run
+from opx.settings import Settings
 
 if TYPE_CHECKING:
     from urllib3 import BaseHTTPResponse
@@ -223,6 +225,8 @@ class ApiClient:
 
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+HOME_FILE = "token"
+"""The file of a home with the token of its server, which only its owner can read."""
 
 
 def is_loopback(host: str) -> bool:
@@ -236,6 +240,14 @@ def parts_of(url: str) -> SplitResult:
         return urlsplit(url)
     except ValueError as exc:
         raise errors.InvalidInputError(f"{url!r} is no address of an API: {exc}") from exc
+
+
+def token_for(settings: Settings) -> str:
+    """The token for requests to the API: the configured one, or for a server of this machine that of the home; else ""."""
+    if not settings.api_token and is_loopback(parts_of(settings.api_url).hostname or ""):
+        with suppress(OSError):
+            return (settings.home_path / HOME_FILE).read_text(errors="replace")
+    return settings.api_token
 
 
 def check_endpoint(url: str) -> None:

@@ -74,6 +74,7 @@ FAILURES: dict[type[Exception], ErrorResponse] = {
     errors.ForbiddenError: ErrorResponse("forbidden", 403, reprompts=False),
     errors.NotOrchestratorError: ErrorResponse("forbidden", 403, reprompts=False),
     errors.MissingExtraError: ErrorResponse("unavailable", 501, reprompts=False, is_ours=True),
+    errors.MissingDistributionError: ErrorResponse("unavailable", 501, reprompts=False, is_ours=True),
     errors.NotFoundError: ErrorResponse("not_found", 404),
     UnknownRouteError: ErrorResponse("no_such_route", 404),
     UnknownToolError: ErrorResponse("unknown_tool", 404, reprompts=False),

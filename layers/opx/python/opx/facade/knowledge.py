@@ -11,19 +11,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from opx.domain.documents import KnowledgeDocument
+from opx.domain.knowledge import Tier
 from opx.domain.queries import QueryConfig
 from opx.domain.results import Answer, Results, RetrievalResult
+from opx.domain.sources import SourceDeclaration
 from opx.edges.calling import all_pages, record_of
-from opx.errors import InvalidInputError
+from opx.errors import InvalidInputError, MissingDistributionError
 from opx.ingestion.events import IngestionResult
-from opx.operations import load
+from opx.operations import load, of_route
 from opx.operations.search import Query, query
 
 if TYPE_CHECKING:
     from opx.domain.baselines import BaselineStats
     from opx.domain.requests import Request
-    from opx.domain.research import ResearchReport
-    from opx.domain.sources import Document, KnowledgeSource, SourceDeclaration
+    from opx.domain.sources import Document, KnowledgeSource
     from opx.edges.factories import CallableTool
     from opx.facade.learning import LearningKnowledge
     from opx.facade.opening import Opened
@@ -104,10 +105,11 @@ class Knowledge:
 
     def get_baseline(self, node: str, metric: str, time_window: str = "7d") -> BaselineStats:
         """Returns the usual values of a metric of a node; a count of 0 means that there are no values."""
-        from opx.operations.telemetry import GetBaselineStats, get_baseline_stats
-
-        request = GetBaselineStats(node=node, metric=metric, time_window=time_window)
-        return self.call(get_baseline_stats, request).baseline
+        get = of_route("GET /baselines")
+        if get is None:
+            raise MissingDistributionError("telemetry", "opx-telemetry")
+        request = get.request(node=node, metric=metric, time_window=time_window)
+        return cast("BaselineStats", self.call(get.run, request).baseline)
 
     def search_internet(self, query: str, max_results: int = 5) -> list[RetrievalResult]:
         """Returns results of the internet tier, live ones included where a search engine is configured."""
@@ -117,12 +119,14 @@ class Knowledge:
         config = QueryConfig(tiers=("internet",), include_internet=True, max_results=max_results, min_confidence=0)
         return self.query(query, config)
 
-    def research(self, topic: str, max_iterations: int = 3, config: QueryConfig | None = None) -> ResearchReport:
-        """Researches a topic by several searches, again for what is missing."""
-        from opx.operations.research import Research, research
-
-        request = Research(topic=topic, max_iterations=max_iterations, config=config or QueryConfig())
-        return self.call(research, request)
+    def research(self, topic: str, max_iterations: int = 3, config: QueryConfig | None = None) -> Any:
+        """Researches a topic by several searches, again for what is missing. Returns a `ResearchReport` of opx-web. Raises
+        `MissingDistributionError` without it."""
+        research = of_route("POST /research")
+        if research is None:
+            raise MissingDistributionError("research", "opx-web")
+        request = research.request(topic=topic, max_iterations=max_iterations, config=config or QueryConfig())
+        return self.call(research.run, request)
 
     def procedure(self, alert: str | dict[str, Any], labels: str | dict[str, Any] = "") -> Procedure:
         """Returns the procedure for an alert, a symptom or a document: steps with their commands and effects. Nothing is
@@ -285,3 +289,29 @@ class Knowledge:
         from opx.facade.sending import Sender
 
         return Sender(self._client, self._loader)
+
+
+def NVDSource(name: str = "nist-nvd", **options: Any) -> SourceDeclaration:  # noqa: N802 - a source, as users name it
+    """The NVD's CVEs, with CISA's known exploited ones and EPSS."""
+    return SourceDeclaration(name, "nvd", Tier.SPECIALIZED, options)
+
+
+def MSDocsSource(name: str = "microsoft-docs", **options: Any) -> SourceDeclaration:  # noqa: N802
+    """Microsoft Learn, by `topics` such as `windows-server/troubleshoot`."""
+    return SourceDeclaration(name, "microsoft_learn", Tier.SPECIALIZED, options)
+
+
+def AttackSource(name: str = "mitre", **options: Any) -> SourceDeclaration:  # noqa: N802
+    """MITRE ATT&CK: techniques, mitigations, groups, software and tactics."""
+    return SourceDeclaration(name, "attack", Tier.SPECIALIZED, options)
+
+
+def GitHubIssuesSource(name: str = "github-issues", **options: Any) -> SourceDeclaration:  # noqa: N802
+    """Issues of a GitHub `repository`, with their comments."""
+    return SourceDeclaration(name, "github_issues", Tier.INTERNET, options)
+
+
+def WebSearchSource(name: str = "web-search", provider: str = "brave", **options: Any) -> SourceDeclaration:  # noqa: N802
+    """Results of a search engine (`brave`, `google`) for recurring `queries`. A question of the moment is
+    `Knowledge.search_internet`."""
+    return SourceDeclaration(name, f"{provider}_search", Tier.INTERNET, options)

@@ -5,8 +5,9 @@ Bindings are not stored: each query reads the current rules and pages."""
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -17,8 +18,8 @@ from opx.domain.graph import MAX_FAN_OUT, Direction, Edge, Node, Walk
 from opx.errors import InvalidReferenceError
 from opx.graph.extraction.own_node import is_alert_name, page_parts, reference_of_source, runbook_at
 from opx.graph.knowledge_graph import KnowledgeGraph
-from opx.graph.similar_titles import TitleWords
 from opx.ingestion.events import DOCUMENTS_FOLDER
+from opx.text.analyzer import analyze
 from opx.text.procedures.alerts import RULE, RUNBOOK, STATED, WHEN
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
@@ -309,3 +310,46 @@ def _rules_of(edge: Edge) -> Iterator[RuleRunbook]:
     if location:
         for labels in json.loads(str(edge.properties.get(WHEN, "[{}]"))):
             yield RuleRunbook(location, labels)
+
+
+LEAST = 0.6
+"""Share of the weight of an alert's words that a title must have, and of the title's that the alert must have: of the words
+of both, about two of three."""
+
+_BEGINNING = 6
+"""Characters of a word that count: `healthy` and `health`, `latency` and `latencies`."""
+
+_HUMPS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_EMPTY = frozenset(
+    ("alert", "runbook", "playbook", "is", "the", "a", "of", "in", "on", "for", "to", "how", "not", "has")
+)
+
+
+class TitleWords:
+    """Index of pages by the words of their titles."""
+
+    def __init__(self, documents: Iterable[KnowledgeDocument]) -> None:
+        self._titles = [(document, words_of(document.title)) for document in documents]
+        self._counts = Counter(word for _, words in self._titles for word in words)
+
+    def like(self, name: str) -> Sequence[KnowledgeDocument]:
+        """The pages whose titles are most like an alert's name; none if none is like it enough."""
+        wanted = words_of(name)
+        if len(wanted) < 2:
+            return ()
+        scores = [(self._likeness(wanted, words), document) for document, words in self._titles if words & wanted]
+        best = max((score for score, _ in scores), default=0.0)
+        return [document for score, document in scores if score == best] if best >= LEAST else ()
+
+    def _likeness(self, wanted: frozenset[str], words: frozenset[str]) -> float:
+        shared = self._weight(wanted & words)
+        return min(shared / self._weight(wanted), shared / self._weight(words)) if shared else 0.0
+
+    def _weight(self, words: Iterable[str]) -> float:
+        return sum(math.log(1 + len(self._titles) / (1 + self._counts[word])) for word in words)
+
+
+def words_of(name: str) -> frozenset[str]:
+    """The analysed words of a name or a title, without those that say nothing."""
+    words = (part.lower() for part in _HUMPS.findall(name))
+    return frozenset(term[:_BEGINNING] for term in analyze(" ".join(word for word in words if word not in _EMPTY)))

@@ -63,7 +63,7 @@ class IngestionManager(CorpusWriter):
         Raises `InvalidInputError` for others, and for a category that is not of the tier, and `UnparsableDocumentError`.
 
         A record of `operations/baselines` (node, metric, time_window, mean, stddev, samples) is also the reply of
-        `get_baseline` where there are no values. Values are not documents: use `system.telemetry.baselines.add`.
+        `get_baseline` where there are no values. Values are not documents: use `opx baseline push`.
         """
         content, facts = read_document(document, metadata)
         key = self.put_document(self.category_of_tier(tier, category), content, facts)

@@ -1,4 +1,4 @@
-"""Composes retention, legal holds, reviews, archives, reconciliation, as-of queries and reindexing."""
+"""Composes retention, legal holds, reviews, use of clients, calibration and reindexing."""
 
 from __future__ import annotations
 
@@ -6,42 +6,28 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property, partial
-from itertools import chain
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from opx.errors import InvalidInputError, ObjectNotFoundError, SecretNotFoundError
+from opx.errors import InvalidInputError, ObjectNotFoundError
 from opx.graph.capability import Graph
 from opx.ingestion.capability import Ingestion
 from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.corpus.chunk_files import read_chunks
-from opx.ingestion.corpus.sizes import DocumentSizes
 from opx.ingestion.indexing.capability import Indexing
 from opx.learning.capability import Learning
 from opx.lifecycle.daily import DailyFeed
-from opx.lifecycle.seal.signing import SigningKey
+from opx.lifecycle.holdings import DocumentSizes
 from opx.lifecycle.usage import UsageLog
 from opx.ports import Embedder, Storage, Tables, WorkQueue
-from opx.ports.files import StoreFiles
-from opx.ports.sources import Secrets
 from opx.ports.tables import DOCUMENTS, KEYS, LIFECYCLE, USAGE
 from opx.runtime.knowledge_file import Installation, read_section
 from opx.runtime.metrics import Report, unreported
-from opx.runtime.threads import cores
-from opx.settings import DEPLOYED_KEY, MANAGED_ENGINE
+from opx.settings import MANAGED_ENGINE
 
 if TYPE_CHECKING:
     from opx.domain.documents import DocumentChunk, DocumentKey
-    from opx.lifecycle.archive.exporting import Exporter
-    from opx.lifecycle.archive.importing import Importer
-    from opx.lifecycle.consistency.comparing import Comparison
-    from opx.lifecycle.consistency.processes import StartSystem
-    from opx.lifecycle.consistency.reconcile import Reconciler, Repairs
-    from opx.lifecycle.consistency.repair import StoreRepair
-    from opx.lifecycle.consistency.store_checks import CheckedDocuments, ComparedStores, StoreChecks
     from opx.lifecycle.coverage import CoverageReport
     from opx.lifecycle.holdings import HoldingsCount
-    from opx.lifecycle.past.as_of import AsOf
     from opx.lifecycle.reindex.filling import Filler, SearchedDocuments
     from opx.lifecycle.reindex.job import Pace
     from opx.lifecycle.reindex.reindexing import Reindexer
@@ -50,9 +36,6 @@ if TYPE_CHECKING:
     from opx.lifecycle.retention.holds import Holds
     from opx.lifecycle.retention.pruning import DailyCalibration, DailyPruning, KnowledgePruningService
     from opx.lifecycle.retention.reviews import Reviews
-    from opx.lifecycle.seal.contents import SealedContents
-    from opx.lifecycle.seal.daily import DailySealing
-    from opx.lifecycle.seal.sealing import Sealing
     from opx.lifecycle.usage import DayCount
     from opx.lifecycle.warm_words import WarmWords
     from opx.ports.search import WordsSegments
@@ -72,10 +55,23 @@ MANAGED = "a managed knowledge base builds its own index with the model that its
 JUDGES_ITSELF = "a managed knowledge base scores relevance itself: there is nothing to calibrate"
 
 
+class Leftovers(Protocol):
+    """Files that killed writers left."""
+
+    def remove(self, is_over: Callable[[], bool], /) -> tuple[int, int]:
+        """Removes them; returns the numbers of those removed, and of those kept by holds."""
+
+
+class HasLeftovers(Protocol):
+    """The part `assurance`, as pruning uses it."""
+
+    def leftovers(self, holds: Holds, /) -> Leftovers: ...
+
+
 @dataclass(eq=False)
 class Lifecycle:
-    """Retains, reviews, archives, reconciles and removes documents of all scopes. `schedule` applies the schedules of
-    registered sources and streams; `restart` opens the system again, in other processes."""
+    """Retains, reviews and removes documents of all scopes, and builds their index. `assurance` returns the part that removes
+    leftover files, None without it."""
 
     installation: Installation
     tables: Tables
@@ -89,12 +85,8 @@ class Lifecycle:
     learning: Learning
     calibrations: Callable[[], CalibrationStore]
     audit: Callable[[], AuditLog]
-    schedule: Callable[[], None]
-    files: Callable[[], StoreFiles | None]
-    secrets: Callable[[], Secrets]
-    deployment_secrets: Callable[[], Secrets]
     words: Callable[[], WordsSegments]
-    restart: StartSystem | None = None
+    assurance: Callable[[], HasLeftovers | None]
 
     # -- retention
 
@@ -131,7 +123,6 @@ class Lifecycle:
 
     def pruning(self, report: Report = unreported) -> KnowledgePruningService:
         """Removes expired versions in all scopes. Raises `KnowledgeConfigError`."""
-        from opx.lifecycle.consistency.leftovers import LeftoverFiles
         from opx.lifecycle.retention.due import DueVersions, PatternKeeper, Redating
         from opx.lifecycle.retention.pruning import KnowledgePruningService, read_guard_rules
         from opx.lifecycle.retention.removal import Removal
@@ -149,13 +140,7 @@ class Lifecycle:
             threads=self.storage.read_threads,
             forgotten=patterns.forget,
         )
-        leftovers = LeftoverFiles(
-            corpus.store,
-            tables.table(LIFECYCLE),
-            self._checks(thorough=False),
-            self.repairs(),
-            self.holds.in_force,
-        )
+        assurance = self.assurance()
         return KnowledgePruningService(
             catalog=corpus.catalog,
             calendar=corpus.calendar,
@@ -170,7 +155,7 @@ class Lifecycle:
             redating=Redating(corpus.catalog, corpus.calendar, state, tables.unit_of_work),
             patterns=patterns,
             purge=tables.purge_expired,
-            leftovers=leftovers.remove,
+            leftovers=assurance.leftovers(self.holds).remove if assurance else None,
             report=report,
         )
 
@@ -186,21 +171,6 @@ class Lifecycle:
         named = {name: value.text() for name, value in section.entries().items()} if section else {}
         services = {name.casefold(): owner for name, owner in named.items()}
         return Reviews(self.corpus.catalog, self.corpus.calendar, {**named, **services}, installation.clock)
-
-    @cached_property
-    def as_of(self) -> AsOf:
-        """Searches the knowledge base as of a past time."""
-        from opx.lifecycle.past.as_of import AsOf
-
-        return AsOf(
-            catalog=self.corpus.catalog,
-            calendar=self.corpus.calendar,
-            store=self.corpus.store,
-            knowledge=self.installation.knowledge,
-            embedder=self.indexing.document_embedder,
-            clock=self.installation.clock,
-            threads=self.storage.read_threads,
-        )
 
     # -- use of clients
 
@@ -247,142 +217,7 @@ class Lifecycle:
             self.measure_usage()
         return ()
 
-    # -- archives, reconciliation and calibration
-
-    def exporter(self, progress: Callable[[str, int], None] = lambda _what, _count: None) -> Exporter:
-        """Writes archives. `progress` is called with the kind of item written and the count so far."""
-        from opx.lifecycle.archive.exporting import Exporter
-
-        tables, storage, corpus = self.tables, self.storage, self.corpus
-        return Exporter(self.installation, tables=tables, storage=storage, corpus=corpus, progress=progress)
-
-    def importer(self, progress: Callable[[str], None] = lambda _: None) -> Importer:
-        """Imports archives. `progress` is called with a description of the next step."""
-        from opx.lifecycle.archive.importing import Importer
-
-        return Importer(
-            self.installation,
-            tables=self.tables,
-            storage=self.storage,
-            corpus=self.corpus,
-            ingestion=self.ingestion,
-            schedule=self.schedule,
-            progress=progress,
-        )
-
-    def reconciler(
-        self, *, thorough: bool = False, progress: Callable[[str, int], None] = lambda _what, _count: None
-    ) -> Reconciler:
-        """Reconciles the stores; with `thorough`, index entries are compared one by one, and all files are read.
-        `progress` is called with the kind of item compared and the count so far."""
-        from opx.lifecycle.consistency.reconcile import Reconciler
-
-        checks, repairs = self._checks(thorough=thorough), self.repairs(thorough=thorough)
-        compared = partial(self._compared, thorough=thorough)
-        return Reconciler(self.tables, checks, repairs, progress, compared=compared)
-
-    def repairs(self, *, thorough: bool = False) -> Repairs:
-        """Repairs differences between the stores."""
-        from opx.lifecycle.consistency.reconcile import Repairs
-
-        checks = self._checks(thorough=thorough)
-        return Repairs(self._compared_stores, checks, self.graph, self.ingestion, self.work)
-
-    def comparison(self, *, thorough: bool = False) -> Comparison:
-        """Compares the stores by segments, which may be compared at the same time, here or elsewhere."""
-        from opx.lifecycle.consistency.comparing import Comparison
-
-        return Comparison(self._compared_stores, self._checks(thorough=thorough))
-
-    def _compared(self, *, thorough: bool) -> Iterator[CheckedDocuments]:
-        """Findings of everything: by this process, or by one for each core where there are many documents."""
-        from opx.lifecycle.consistency.comparing import WHOLE
-        from opx.lifecycle.consistency.noted import NotedSegments
-        from opx.lifecycle.consistency.processes import (
-            DOCUMENTS_A_SEGMENT,
-            SEGMENTS_A_PROCESS,
-            compared_in_processes,
-        )
-
-        comparison, processes = self.comparison(thorough=thorough), cores()
-        if self.restart is None or processes < 2:
-            return chain.from_iterable(map(comparison.compare, WHOLE))
-        noted = NotedSegments(self.storage.objects, self.installation.clock, thorough=thorough)
-        segments = noted.begin(lambda: comparison.cut(DOCUMENTS_A_SEGMENT, processes * SEGMENTS_A_PROCESS)[0])
-        if len(segments) == len(WHOLE):
-            return chain.from_iterable(map(comparison.compare, segments))
-        opened = partial(self.restart, self.installation.settings)
-        compare = partial(compared_in_processes, opened, processes=processes, thorough=thorough)
-        return noted.compared(segments, compare)
-
-    def _checks(self, *, thorough: bool) -> StoreChecks:
-        from opx.lifecycle.consistency.store_checks import StoreChecks
-
-        return StoreChecks(self._compared_stores, self.installation, self.ingestion, thorough=thorough)
-
-    @property
-    def _compared_stores(self) -> ComparedStores:
-        from opx.lifecycle.consistency.store_checks import ComparedStores
-
-        return ComparedStores(self.tables, self.storage, self.corpus, self.indexing, self.files())
-
-    def repair(self, progress: Callable[[str, int], None] = lambda _what, _count: None) -> StoreRepair:
-        """Rebuilds stores from whatever is left. `progress` is called with the kind of item compared and the count so far."""
-        from opx.lifecycle.consistency.repair import StoreRepair
-
-        return StoreRepair(
-            self.files(), self.tables, partial(self.reconciler, thorough=True, progress=progress), progress
-        )
-
-    def sealing(self, progress: Callable[[str, int], None] = lambda _what, _count: None) -> Sealing:
-        """Seals all contents, and compares them with the last seal. `progress` is called with the kind of item read and the
-        count so far."""
-        from opx.lifecycle.seal.contents import SealedContents
-
-        return self._sealing(SealedContents(self.tables, self.storage, self.corpus, progress))
-
-    def _sealing(self, contents: SealedContents) -> Sealing:
-        from opx.lifecycle.seal.records import SealStore
-        from opx.lifecycle.seal.sealing import Sealing
-
-        clock, documents = self.installation.clock, self.tables.table(DOCUMENTS)
-        store = SealStore(self.tables.table(LIFECYCLE), clock)
-        return Sealing(contents, store, documents, self._signing_key, clock)
-
-    def _signing_key(self) -> SigningKey | None:
-        """The key of the settings: of a file, a secret, or the deployment's secret, which may be empty."""
-        named = self.installation.settings.signing_key
-        if not named:
-            return None
-        if named.startswith(DEPLOYED_KEY):
-            return self._deployed_key(named.removeprefix(DEPLOYED_KEY))
-        if "/" not in named:
-            return SigningKey.of_pem(self.secrets().get(named))
-        try:
-            return SigningKey.of_pem(Path(named).expanduser().read_text())
-        except (OSError, UnicodeDecodeError) as exc:
-            raise InvalidInputError(f"the signing key {named} can't be read: {exc}") from exc
-
-    def _deployed_key(self, name: str) -> SigningKey | None:
-        try:
-            return SigningKey.of_pem(self.deployment_secrets().get(name))
-        except SecretNotFoundError as exc:
-            log.warning("seals are not signed: %s", exc)
-            return None
-
-    def daily_sealing(self) -> DailySealing:
-        """Makes the seal of a day. Where the store keeps every version of an object, recorded checksums stand for bytes."""
-        from opx.lifecycle.seal.contents import SealedContents
-        from opx.lifecycle.seal.daily import DailySealing
-
-        tables, storage, corpus, clock = self.tables, self.storage, self.corpus, self.installation.clock
-        is_recorded = storage.past is not None
-        contents = SealedContents(tables, storage, corpus, lambda _what, _count: None, is_recorded=is_recorded)
-        return DailySealing(self._sealing(contents), corpus.announcements.waiting_objects, clock)
-
-    def daily_seal(self) -> DailyFeed:
-        """Daily seals within the background loop of a single-process installation."""
-        return DailyFeed("seal", lambda: self.daily_sealing().run().lines(), self.installation.clock)
+    # -- calibration
 
     def calibrator(self, progress: Callable[[str, int], None] = lambda _what, _count: None) -> Calibrator:
         """Fits the confidence models to this corpus, for the active embedding model. `progress` is called with the kind of

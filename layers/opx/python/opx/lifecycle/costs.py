@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from opx.domain.prices import PRICES
-from opx.lifecycle.seal.daily import MOST_ITEMS
 
 HOURS = 730
 SECONDS = HOURS * 3600
@@ -55,6 +54,9 @@ SEAL_SECONDS, SEAL_GB = 1 / 180, 2
 
 SEALED_A_NIGHT = 475_000
 """Documents in four runs of 660 seconds. Of more, the seal takes several nights."""
+
+MOST_SEALED = 2_000_000
+"""Items of a run of the seal in a function: their leaves and those of the last seal take 650 bytes of memory each."""
 
 SEAL_READS, SEAL_WRITES = 3, 0.6
 """Units a document: its version is scanned, and read once more with its key; two leaves of 140 bytes are written, and read
@@ -193,7 +195,7 @@ def _seal(month: Scenario) -> float:
     """Dollars of a night. It reads the head of each object, and scans the audit log of a year."""
     price = PRICES
     a_year = 12 * month.questions / month.share if month.share else 0.0
-    documents, answers = min(month.documents, SEALED_A_NIGHT), min(a_year, MOST_ITEMS)
+    documents, answers = min(month.documents, SEALED_A_NIGHT), min(a_year, MOST_SEALED)
     units = documents * SEAL_READS + answers * RECORD_BYTES / 4096
     return (
         documents / 1e3 * price["S3, 1,000 reads"]

@@ -1,4 +1,4 @@
-"""Reports of pruning, exports, imports and offboarding; stores those of pruning."""
+"""Reports of pruning and offboarding; stores those of pruning."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from dataclasses import field as dataclass_field
-from enum import StrEnum
 from itertools import islice
 from typing import Annotated, Any
 
 from msgspec import field
 
-from opx.domain.record import Draft, Record, about, derive
+from opx.domain.record import Record, about, derive
 from opx.ports import Clock, ObjectStore, Table
 
 KEPT_DAYS = 400
@@ -158,52 +157,6 @@ class PruneReports:
         """The latest reports, newest first."""
         found = self._table.query(_REPORTS, reverse=True, limit=count)
         return tuple(PruneReport.from_json(item["report"]) for item in islice(found, count))
-
-
-# -- archives
-
-
-class ExportReport(Draft):
-    """Contents of a written archive, whose own checksum is `sha256`. `notes` list what could not be exported."""
-
-    path: str
-    size: int = field(default=0, name="bytes")
-    sha256: str = ""
-    counts: dict[str, int] = field(default_factory=Counter)
-    notes: list[str] = field(default_factory=list)
-
-
-class Fate(StrEnum):
-    """Outcome of importing one document of an archive."""
-
-    RESTORED = "restored"
-    REPLACED = "newer than what is here"
-    SAME = "same as what is here"
-    KEPT = "older than what is here"
-
-
-class ArchiveFacts(Record, frozen=True):
-    """Origin of an archive as its manifest states it: time, program version and kind of system."""
-
-    made: str
-    version: str
-    backend: str
-    sha256: str
-
-
-class ImportReport(Draft):
-    """Contents of an archive, outcome per document and row, and notes for the operator. `waiting` documents are left to
-    functions; `failed` ones could not be ingested and are among the failed items."""
-
-    archive: ArchiveFacts
-    contents: dict[str, int]
-    notes: list[str]
-    dry_run: bool = False
-    documents: dict[Fate, int] = field(default_factory=Counter)
-    rows: dict[str, int] = field(default_factory=Counter)
-    files: int = 0
-    failed: int = 0
-    waiting: int = 0
 
 
 # -- offboarding

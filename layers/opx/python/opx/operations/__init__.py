@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import importlib
 import logging
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from opx.connectors.runner import Feed
     from opx.operations.registry import Feature, Module, Operation, Registry, ToolGroup
+    from opx.operations.system import System
 
 log = logging.getLogger(__name__)
 
@@ -21,16 +24,13 @@ log = logging.getLogger(__name__)
 @cache
 def load() -> Registry:
     """The registry with all operations in it, also those of plugins that can be used; the others are logged."""
-    from opx.operations.registry import MODULES, REGISTRY, DeclarationError
+    from opx.operations.registry import MODULES, REGISTRY
 
     for module in MODULES:
         importlib.import_module(module.path)
     for name, feature in features().items():
         for module in feature.modules:
-            try:
-                importlib.import_module(module.path)
-            except (ImportError, DeclarationError):
-                log.exception("operations of the plugin %s can't be used", name)
+            _imported(module.path, name)
     return REGISTRY
 
 
@@ -41,6 +41,22 @@ def features() -> Mapping[str, Feature]:
     from opx.operations.registry import Feature
 
     return plugins.load_all(plugins.OPERATIONS, Feature)
+
+
+def feeds(system: System) -> list[Feed]:
+    """Scheduled work of plugins that can be used; the others are logged."""
+    modules = [_imported(path, name) for name, feature in features().items() for path in feature.feeds]
+    return [module.feed(system) for module in modules if module is not None]
+
+
+def _imported(path: str, plugin: str) -> Any | None:
+    from opx.operations.registry import DeclarationError
+
+    try:
+        return importlib.import_module(path)
+    except (ImportError, DeclarationError):
+        log.exception("%s of the plugin %s can't be used", path, plugin)
+        return None
 
 
 def of_route(key: str) -> Operation[Any, Any] | None:
@@ -72,7 +88,7 @@ def _found(
         if may_have(module):
             importlib.import_module(module.path)
             found = look()
-    if found is not None and found.run.__module__.startswith(f"{__name__}."):
+    if found is not None and found.run.__module__ in sys.modules:
         importlib.import_module(found.run.__module__)  # waits for another thread that is still importing it
     return found
 

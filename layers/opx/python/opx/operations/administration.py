@@ -1,4 +1,4 @@
-"""Operations of an installation's operator: clients, archives, reconciliation of the stores, and reindexing.
+"""Operations of an installation's operator: clients, and the index.
 
 They work on the stores directly, over all clients, and may run long. Over HTTP, those that change all stores work only
 where the process has them all: on AWS the functions of the API have rights on few.
@@ -15,19 +15,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 from opx.domain.ids import iso_time
 from opx.domain.policy import Action
 from opx.domain.record import Record, about
-from opx.domain.requests import Filled, Request, Share, Text
+from opx.domain.requests import Request, Text
 from opx.errors import ForbiddenError, InvalidInputError, ReindexBusyError
 from opx.ingestion.corpus.clients import Client, ClientState, ClientView
 from opx.ingestion.corpus.stores import AnnouncingObjectStore
 from opx.ingestion.corpus.version import renew
 from opx.ingestion.indexing.book import EditionState
-from opx.lifecycle.consistency.differences import ReconcileReport
 from opx.lifecycle.reindex.job import Progress, ReindexJob, ReindexPhase
-from opx.lifecycle.report import ExportReport, ImportReport, RemovalReport, read_report
+from opx.lifecycle.report import RemovalReport, read_report
 from opx.operations.context import Context
 from opx.operations.registry import Function, operation
 from opx.ports.tables import GRAPH
-from opx.runtime.machine import path_here
 
 if TYPE_CHECKING:
     from opx.ingestion.indexing.book import Edition
@@ -49,7 +47,6 @@ WITH_STORES = (
 )
 
 ClientId = Annotated[Text, about("A client.")]
-FilePath = Annotated[Filled, about("The path of a file of this machine.", max_length=4096)]
 
 
 # -- clients
@@ -156,66 +153,7 @@ def _steps(context: Context) -> Callable[[str], None]:
     return lambda step: context.progress(step, 0)
 
 
-# -- archives
-
-
-class ExportArchive(Request, frozen=True):
-    path: FilePath
-    audit: Annotated[bool, about("Also the audit log, and the key of this installation's hashes.")] = False
-
-
-@operation(action=Action.ADMINISTER)
-def export_archive(context: Context, request: ExportArchive) -> ExportReport:
-    """Export everything that can't be rebuilt, of all clients, to one file.
-
-    The file is written whole or not at all. Raises `InvalidInputError` if it already exists, or can't be written, and
-    `StoreUnavailableError`.
-    """
-    exporter = context.system.lifecycle.exporter(context.progress)
-    return exporter.write(path_here(request.path), audit=request.audit)
-
-
-class ImportArchive(Request, frozen=True):
-    path: FilePath
-    merge: Annotated[bool, about("Import into a system with data: new and newer items are imported.")] = False
-    dry_run: Annotated[bool, about("Verify it, show what would be imported, and change nothing.")] = False
-
-
-@operation(action=Action.ADMINISTER)
-def import_archive(context: Context, request: ImportArchive) -> ImportReport:
-    """Restore an archive, and enqueue its documents for ingestion.
-
-    An interrupted import continues when it is called again. Raises `ArchiveError` before anything is changed, and
-    `StoreUnavailableError`.
-    """
-    importer = context.system.lifecycle.importer(_steps(context))
-    return importer.run(path_here(request.path), merge=request.merge, dry_run=request.dry_run)
-
-
-# -- reconciliation
-
-
-class Reconcile(Request, frozen=True):
-    repair: Annotated[bool, about("Repair differences.")] = False
-    thorough: Annotated[
-        bool, about("Read every file, and compare index entries one by one instead of counting them.")
-    ] = False
-    max_share: Annotated[Share | None, about("The share of a kind that repairs may remove; 0.2 if left out.")] = None
-
-
-@operation(http="POST /reconciliation", function=Function.MANAGE, action=Action.ADMINISTER)
-def reconcile(context: Context, request: Reconcile) -> ReconcileReport:
-    """Compare corpus, catalog, chunk files, index, graph and calendar of all clients; repair differences.
-
-    Raises `StoreUnavailableError`: then start again, and `InvalidInputError` over HTTP on AWS.
-    """
-    from opx.lifecycle.consistency.reconcile import MOST_REMOVED
-
-    require_stores(context)
-
-    share = MOST_REMOVED if request.max_share is None else request.max_share
-    reconciler = context.system.lifecycle.reconciler(thorough=request.thorough, progress=context.progress)
-    return reconciler.run(repair=request.repair, max_share=share)
+# -- the index
 
 
 class Rebuild(Request, frozen=True):
@@ -241,9 +179,6 @@ def rebuild(context: Context, request: Rebuild) -> Enqueued:
     if request.graph:
         renew(context.system.tables.table(GRAPH))
     return Enqueued(tuple(store.announce_all()))
-
-
-# -- reindexing
 
 
 class GetIndexStatus(Request, frozen=True):

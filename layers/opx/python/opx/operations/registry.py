@@ -162,10 +162,11 @@ class Module:
 class Feature:
     """Operations of another distribution, which an entry point of `opx.operations` names. `modules` declare them. `commands`
     are those that aren't made from an operation's declaration: by name, the module that has `<name>_command`, and a
-    summary."""
+    summary. `feeds` name modules with `feed(system)`, which makes a `Feed`: scheduled work of `opx run` and `opx serve`."""
 
     modules: tuple[Module, ...]
     commands: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    feeds: tuple[str, ...] = ()
 
 
 class Registry:
@@ -249,7 +250,7 @@ GROUPS = (KNOWLEDGE, OPERATIONS, LEARNING)
 
 MODULES = (
     Module("search", ("knowledge",)),
-    Module("research", ("research",), (KNOWLEDGE,)),
+    Module("search_tools", groups=(KNOWLEDGE,)),
     Module("reading", ("reading",), (KNOWLEDGE,)),
     Module("procedures", ("procedures",), (KNOWLEDGE,)),
     Module("alerts", ("alerts",)),
@@ -257,8 +258,6 @@ MODULES = (
     Module("documents", ("documents", "categories")),
     Module("corpus", ("status", "ingest", "uploads", "objects", "documents", "failures")),
     Module("texts", ("texts",)),
-    Module("duplicates", ("duplicates",)),
-    Module("contradictions", ("contradictions",)),
     Module("uploads", ("uploads",)),
     Module("provenance", ("documents",)),
     Module("graph", ("graph",), (KNOWLEDGE,)),
@@ -266,20 +265,15 @@ MODULES = (
     Module("outcomes", ("outcomes", "documents"), (LEARNING,)),
     Module("patterns", ("learning",), (LEARNING,)),
     Module("pattern_changes", ("learning",)),
-    Module("telemetry", ("baselines",), (OPERATIONS,)),
     Module("questions", ("audit", "answers", "gaps"), (LEARNING,)),
-    Module("canaries", ("evaluations",)),  # before the path of any run
-    Module("quality", ("evaluations",)),
-    Module("sources", ("sources", "crawl", "streams")),
-    Module("webhooks", ("webhooks",)),
+    Module("sources", ("sources", "crawl")),
+    Module("secrets"),
     Module("lifecycle", ("reviews", "documents", "prunings", "holds")),
     Module("usage", ("usage", "costs")),
     Module("masked_secrets", ("secrets",)),
     Module("projects", ("projects",)),
     Module("calibration", ("calibration",)),
-    Module("administration", ("clients", "reconciliation", "index")),
-    Module("bulk", ("bulk",)),
-    Module("integrity"),
+    Module("administration", ("clients", "index")),
 )
 """Modules in the order in which their operations are listed."""
 

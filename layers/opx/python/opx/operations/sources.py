@@ -1,4 +1,4 @@
-"""Operations on sources, crawls of web sites, and streams.
+"""Operations on sources, and crawls of web sites.
 
 Their documents belong to the installation's own scope, so only its administrators may manage them.
 """
@@ -7,23 +7,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-from msgspec import Meta, field
+from msgspec import Meta
 from msgspec.structs import asdict
 
-from opx.connectors.arrivals import STREAM
 from opx.connectors.registry import SourceKind, source_kinds
 from opx.connectors.states import SourceView
 from opx.connectors.trial import SourceTrial
 from opx.domain.policy import Action
 from opx.domain.record import Record, about
 from opx.domain.requests import Filled, Request, RequestError, Share, Text
-from opx.domain.sources import LastArrival, PullReport, StreamDefinition
+from opx.domain.sources import PullReport
 from opx.operations.context import Context
 from opx.operations.registry import Function, operation
 
 if TYPE_CHECKING:
     from opx.connectors.control import SourceControl
-    from opx.connectors.streams.definitions import StreamControl
 
 MAX_URLS = 100
 TRIED = "trial"
@@ -211,86 +209,3 @@ def crawl_site(context: Context, request: CrawlSite) -> PullStarted:
 
 def _sources(context: Context) -> SourceControl:
     return context.system.connectors.control
-
-
-# -- streams
-
-StreamName = Annotated[str, about("The name of a stream.", max_length=48)]
-
-
-class ListStreams(Request, frozen=True):
-    pass
-
-
-class Streams(Record, frozen=True):
-    streams: tuple[StreamDefinition, ...]
-    last: Annotated[dict[str, LastArrival], about("The last records of streams, by name.")] = field(
-        default_factory=dict
-    )
-
-
-@operation(http="GET /streams", function=Function.MANAGE, action=Action.MANAGE_SOURCES)
-def list_streams(context: Context, request: ListStreams) -> Streams:  # noqa: ARG001 - as all operations
-    """List the streams whose records become documents, by name, with their last records."""
-    connectors = context.system.connectors
-    streams = tuple(connectors.streams.all())
-    return Streams(streams, connectors.arrivals.last(STREAM, [one.name for one in streams]))
-
-
-class SubscribeStream(Request, frozen=True):
-    source: Annotated[
-        str,
-        about(
-            "The ARN of a Kinesis stream, SQS queue or MSK cluster, kafka://host:port, or redis://host:port/0.",
-            max_length=2048,
-        ),
-    ]
-    category: Annotated[Text, about("The category of its documents.")]
-    topic: Annotated[str, about("The key of a Redis stream, or Kafka's topic.", max_length=512)] = ""
-    name: Annotated[str, about("Its name; left out, a hash of its address.", max_length=48)] = ""
-    pattern: Annotated[dict[str, Any] | None, about("Filter of records, in the syntax of Lambda's event filters.")] = (
-        field(default=None, name="filter")
-    )
-    identity: Annotated[
-        str, about("JSONPath of a document's identity, so that records are its versions.", max_length=1000)
-    ] = ""
-    password_secret: Annotated[str, about("The secret with Redis' password.", max_length=512)] = ""
-    tags: Annotated[tuple[Text, ...], about("Tags of all its documents.", max_length=50)] = ()
-
-
-class Subscribed(Record, frozen=True):
-    name: str
-    deployed: Annotated[bool, about("True if a function of the deployed system reads it, and no `opx run`.")]
-
-
-@operation(action=Action.MANAGE_SOURCES)
-def subscribe_stream(context: Context, request: SubscribeStream) -> Subscribed:
-    """Subscribe to a stream: its records become documents from now on.
-
-    Raises `InvalidInputError` that names the error, for a stream that is subscribed under another name, and for one that
-    this system can't read.
-    """
-    name = _streams(context).subscribe(**{**asdict(request), "tags": list(request.tags)})
-    return Subscribed(name, deployed=context.system.ports.functions.stream_subscriptions is not None)
-
-
-class EndStream(Request, frozen=True):
-    name: StreamName
-
-
-class EndedStream(Record, frozen=True):
-    removed: StreamName
-
-
-@operation(action=Action.MANAGE_SOURCES)
-def end_stream(context: Context, request: EndStream) -> EndedStream:
-    """End a subscription; its documents stay.
-
-    Raises `InvalidInputError` for a stream of knowledge.yaml, and for an unknown one.
-    """
-    _streams(context).end(request.name)
-    return EndedStream(request.name)
-
-
-def _streams(context: Context) -> StreamControl:
-    return context.system.connectors.stream_control

@@ -6,10 +6,10 @@ A capability is imported on first use: a function that only searches never loads
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, TypeVar
 
-from opx import plugins
+from opx.errors import InvalidInputError, MissingDistributionError
 from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.indexing.capability import Indexing
 from opx.ports import Clock
@@ -21,9 +21,7 @@ from opx.settings import MANAGED_ENGINE, Settings
 if TYPE_CHECKING:
     from opx.connectors.capability import Connectors
     from opx.connectors.runner import Feed, Runner
-    from opx.connectors.streams.taking import RecordTaker
     from opx.domain.scopes import Scope
-    from opx.domain.sources import StreamDefinition
     from opx.graph.capability import Graph
     from opx.graph.relinking import Relinking
     from opx.ingestion.capability import Ingestion
@@ -31,7 +29,6 @@ if TYPE_CHECKING:
     from opx.ingestion.manager import IngestionManager
     from opx.learning.capability import Learning
     from opx.learning.context import PatternQueries
-    from opx.lifecycle.bulk.capability import Bulk
     from opx.lifecycle.capability import Lifecycle
     from opx.lifecycle.clients.capability import Tenants
     from opx.ports import (
@@ -56,12 +53,10 @@ if TYPE_CHECKING:
     from opx.ports.queues import Functions
     from opx.ports.search import WordsSegments
     from opx.ports.sources import OpenWeb, Secrets
-    from opx.ports.telemetry import MetricReader, TelemetryStores
+    from opx.ports.telemetry import Baselines, MetricReader, TelemetryStores
     from opx.retrieval.models import Models
     from opx.retrieval.query_language import ParsedQuery
-    from opx.retrieval.web.service import InternetSearch
     from opx.runtime.speed_limit import SpeedLimit
-    from opx.telemetry.capability import Telemetry
 
 
 class Overrides(TypedDict, total=False):
@@ -153,10 +148,6 @@ class Backend(Protocol):
 
     def metric_reader(self) -> MetricReader | None: ...
 
-    def redis_feeds(
-        self, streams: Callable[[], Sequence[StreamDefinition]], taker: Callable[[StreamDefinition], RecordTaker], /
-    ) -> Feed: ...
-
 
 T = TypeVar("T")
 StartSystem = Callable[[Settings], "System"]
@@ -203,12 +194,17 @@ class System:
     def part(self, make: Callable[[System], T]) -> T:
         """A capability that another distribution makes of this system: `make(self)`, called once."""
         if make not in self._parts:
+            from opx import plugins
+
+            plugins.share_log(make.__module__)
             self._parts[make] = make(self)
         made: T = self._parts[make]
         return made
 
     def optional_part(self, name: str) -> Any | None:
         """The part whose `make` is the entry point `name` of `opx.parts`; None if no distribution has it."""
+        from opx import plugins
+
         make = plugins.load(plugins.PARTS, name, object)
         return self.part(make) if callable(make) else None
 
@@ -281,12 +277,6 @@ class System:
         return Models(self.settings, self.ports.new_chat, self.ports.new_reranker, self.ports.given.get("chat"))
 
     @cached_property
-    def telemetry(self) -> Telemetry:
-        from opx.telemetry.capability import Telemetry
-
-        return Telemetry(self.installation, self.tables, self.ports.telemetry_stores, self.ports.metric_reader)
-
-    @cached_property
     def graph(self) -> Graph:
         from opx.graph.capability import Graph
 
@@ -305,7 +295,7 @@ class System:
             indexing=self.indexing,
             graph=self.graph,
             after=self._relink_new,
-            put_baseline=lambda record, scope: self.telemetry.baselines.put_record(record, scope=scope),
+            put_baseline=lambda record, scope: self.baselines.put_record(record, scope=scope),
             parsing_tools=self.ports.parsing_tools,
             copies=lambda: self.copies,
             new_chat=self.ports.new_chat,
@@ -368,31 +358,8 @@ class System:
             learning=self.learning,
             calibrations=lambda: self.questions.calibrations,
             audit=lambda: self.records.audit,
-            schedule=self._schedule,
-            files=lambda: self.ports.files,
-            secrets=lambda: self.ports.secrets,
-            deployment_secrets=lambda: self.ports.deployment_secrets,
             words=lambda: self.ports.words,
-            restart=self.restart,
-        )
-
-    def _schedule(self) -> None:
-        self.connectors.schedule()
-
-    @cached_property
-    def bulk(self) -> Bulk:
-        from opx.lifecycle.bulk.capability import Bulk
-
-        return Bulk(
-            self.installation,
-            self.tables,
-            self.storage,
-            corpus=self.corpus,
-            indexing=self.indexing,
-            ingestion=self.ingestion,
-            lifecycle=self.lifecycle,
-            functions=lambda: self.ports.functions,
-            batch=self.ports.batch_embedder,
+            assurance=partial(self.optional_part, "assurance"),
         )
 
     @cached_property
@@ -407,20 +374,19 @@ class System:
             experience=lambda: self.learning.experience,
             observers=self.records.observers,
             past=self._past,
-            new_internet=self._internet,
+            new_internet=partial(self.optional_part, "internet"),
             words=lambda: self.ports.words,
         )
 
     def _relink_new(self) -> None:
         self.relinking.relink_new()
 
-    def _internet(self) -> InternetSearch | None:
-        from opx.retrieval.web.setup import internet_search
-
-        return internet_search(self.installation, self.tables, self.ports.secrets, self.ports.open_web)
-
     def _past(self, query: ParsedQuery, where: SearchFilter, index: SearchEngine) -> SearchEngine:
-        return self.lifecycle.as_of.engine(query, where, index)
+        assurance = self.optional_part("assurance")
+        if assurance is None:
+            raise InvalidInputError("answers as of a past time take another distribution: pip install opx-assurance")
+        engine: SearchEngine = assurance.as_of.engine(query, where, index)
+        return engine
 
     @cached_property
     def pattern_queries(self) -> PatternQueries:
@@ -445,17 +411,25 @@ class System:
             self.storage,
             self.work,
             secrets=lambda: self.ports.secrets,
-            telemetry=self.telemetry,
             manager=lambda: self.manager,
             functions=self.ports.functions,
-            feeds=self.ports.redis_feeds,
             open_web=self.ports.open_web,
+            part=self.optional_part,
         )
+
+    @property
+    def baselines(self) -> Baselines:
+        """Adds to baselines. Raises `MissingDistributionError` without the distribution that keeps baselines."""
+        found: Baselines | None = self.optional_part("baselines")
+        if found is None:
+            raise MissingDistributionError("telemetry", "opx-telemetry")
+        return found
 
     @cached_property
     def tenants(self) -> Tenants:
         from opx.lifecycle.clients.capability import Tenants
-        from opx.lifecycle.clients.holdings import ClientStores
+        from opx.lifecycle.clients.finding import ClientStores
+        from opx.lifecycle.rows import row_holdings
 
         tables, storage, work = self.tables, self.storage, self.work
         return Tenants(
@@ -464,7 +438,7 @@ class System:
             graph=self.graph,
             ingestion=self.ingestion,
             holds=self.lifecycle.holds,
-            connectors=self.connectors,
+            row_holdings=lambda: row_holdings(self),
         )
 
     def runner(self, emit: Callable[[str], None], feeds: Sequence[Feed] = ()) -> Runner:

@@ -1,4 +1,4 @@
-"""Ports for connectors: web client, secrets, schedules, stream subscriptions, and web search."""
+"""Ports for connectors: web client, secrets, schedules and stream subscriptions."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
-
-from msgspec import Struct
 
 from opx.domain.sources import RateLimit, SourceDefinition, StreamDefinition
 from opx.errors import SourceShapeError
@@ -177,27 +175,3 @@ class StreamSubscriptions(Protocol):
 
     def delete(self, definition: StreamDefinition) -> None:
         """Unsubscribe. Does nothing if there is no subscription."""
-
-
-# -- web search
-
-
-class WebResult(Struct, frozen=True):
-    """A page found by a web search. `text` is a passage of it, plain; `published` is ISO 8601, "" if unknown."""
-
-    title: str
-    url: str
-    text: str
-    published: str = ""
-
-
-class WebSearch(Protocol):
-    """A web search engine; `name` is used in notes and cache keys."""
-
-    @property
-    def name(self) -> str: ...
-
-    def search(self, query: str, limit: int) -> list[WebResult]:
-        """Up to `limit` (1-10) pages, the best first, each address once; `[]` if there are none. Raises
-        `SourceUnavailableError`, `SourceRefusedError`, `SourceShapeError`, `ForbiddenAddressError`, and
-        `SecretNotFoundError` if there is no key."""

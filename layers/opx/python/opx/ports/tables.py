@@ -9,7 +9,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import fields
@@ -259,8 +259,7 @@ class TableSpec(Struct, frozen=True):
     """A table. All key attributes are strings unless listed in `numbers`; `ttl` names an attribute with epoch seconds.
 
     `synced`: an item is on the disk when it is put; without it, the last ones are lost if a laptop's power fails, but not
-    if the process ends. `archived` exports all items with an archive. `partitioned_by`: the partition key is a client id or
-    a scope key, so that offboarding finds and deletes a client's items.
+    if the process ends. `archived` exports all items with an archive.
     """
 
     name: str
@@ -271,7 +270,6 @@ class TableSpec(Struct, frozen=True):
     numbers: tuple[str, ...] = ()
     synced: bool = True
     archived: bool = False
-    partitioned_by: Literal["", "client", "scope"] = ""
 
     @property
     def short_name(self) -> str:
@@ -332,7 +330,6 @@ ANNOUNCEMENTS = TableSpec(
     partition="clientId",
     sort="announcementId",
     indexes=(IndexSpec("waiting-index", "state", "announcedAt"),),
-    partitioned_by="client",
 )
 """Changes of objects that the bucket announced and that no worker has settled yet; `clientId` is `global` for objects of the
 global scope."""
@@ -369,7 +366,6 @@ GAPS = TableSpec(
     sort="gapId",
     indexes=(IndexSpec("status-lastAskedAt-index", "statusKey", "lastAskedAt"),),
     ttl="expiresAt",
-    partitioned_by="scope",
 )
 """Questions without a good answer, one item a cluster of them."""
 
@@ -401,7 +397,6 @@ ALIASES = TableSpec(
     sort="aliasArea",
     indexes=(IndexSpec("canonical-index", "canonicalPlace", "aliasArea"),),
     archived=True,
-    partitioned_by="client",
 )
 """Aliases of nodes, an item for each name and scope; `clientId` is `global` for aliases of the global scope."""
 
@@ -434,7 +429,6 @@ USES = TableSpec(
     sort="documentKey",
     ttl="expiresAt",
     archived=True,
-    partitioned_by="scope",
 )
 """The day on which each document was last used, in categories whose retention counts from it."""
 

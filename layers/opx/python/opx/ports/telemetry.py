@@ -1,4 +1,4 @@
-"""Ports of telemetry: logs, metrics and traces.
+"""Ports of telemetry: logs, metrics, traces, and baselines, which the entry point `baselines` of `opx.parts` makes.
 
 Times are seconds since the epoch. All access is read-only.
 """
@@ -7,23 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any, Protocol
 
-
-class LogShow(StrEnum):
-    """Rows of a log query's answer.
-
-    - `lines`: the newest `limit` lines, as rows of `time`, `stream` and `message`;
-    - `over_time`: their number in each `bin_seconds`, as rows of `time` and `lines`, the newest first;
-    - `by_stream`: their number by stream, as rows of `stream` and `lines`, the most first;
-    - `patterns`: common patterns of their messages, as rows of `pattern` and `lines`, the most first.
-    """
-
-    LINES = "lines"
-    OVER_TIME = "over_time"
-    BY_STREAM = "by_stream"
-    PATTERNS = "patterns"
+from opx.domain.baselines import AddedValues
+from opx.domain.scopes import Scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +18,12 @@ class LogQuery:
     """Lines of one log group between two times, both included.
 
     A line matches if it contains all of `words` and none of `without`, ignoring case. A word may have spaces in it, which
-    stand for one or more. `without` has letters, digits, `_`, `-` and spaces only. `show` is one of `LogShow`.
+    stand for one or more. `without` has letters, digits, `_`, `-` and spaces only. `show` chooses the rows of the answer:
+
+    - `lines`: the newest `limit` lines, as rows of `time`, `stream` and `message`;
+    - `over_time`: their number in each `bin_seconds`, as rows of `time` and `lines`, the newest first;
+    - `by_stream`: their number by stream, as rows of `stream` and `lines`, the most first;
+    - `patterns`: common patterns of their messages, as rows of `pattern` and `lines`, the most first.
     """
 
     log_group: str
@@ -175,3 +167,14 @@ class MetricReader(Protocol):
         `start` and `end` are in seconds since the epoch and multiples of the period. Raises `StoreUnavailableError` if
         the service fails for now, and rather than return a part of the values.
         """
+
+
+class Baselines(Protocol):
+    """Adds to the baselines of a scope: without one, to those of the installation."""
+
+    def add(self, readings: Sequence[Mapping[str, Any]], *, marks: Sequence[str]) -> AddedValues:
+        """Adds values with the fields `VALUE_FIELDS`; those that can't be added are in the result with their reasons. A
+        value that is repeated with the same one of `marks` counts once. Raises `StoreUnavailableError`."""
+
+    def put_record(self, given: Mapping[str, Any], *, scope: Scope | None = None) -> object:
+        """Stores a baseline that was computed elsewhere. Raises `InvalidInputError` that names the wrong field."""

@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 
 # -- keyed hashes: without the installation's random key, guesses can't be compared with a hash
 
-_KEY = {"scopeKey": "#installation", "gapId": "key"}
+INSTALLATION = "#installation"
+"""Partition key, in the table of gaps, of the secret with which this installation hashes questions."""
+
+_KEY = {"scopeKey": INSTALLATION, "gapId": "key"}
 """Stored in the table of gaps, so that a reader of the audit log alone can't test guessed queries. No scope has that key."""
 
 _BYTES = 32

@@ -1,4 +1,4 @@
-"""Composes search, research and live search of the web for one identity at a time."""
+"""Composes search for one identity at a time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from opx.domain.ids import iso_time
 from opx.domain.queries import Fusion
 from opx.domain.results import Answer
 from opx.domain.scopes import Identity, Reader
-from opx.errors import KnowledgeConfigError, StoreUnavailableError
+from opx.errors import KnowledgeConfigError, PluginError, StoreUnavailableError
 from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.indexing.capability import Indexing
 from opx.ports import Embedder, Item, SearchFilter, Tables
@@ -24,19 +24,21 @@ from opx.retrieval.judging import Validity
 from opx.retrieval.query import NOT_CONFIGURED, KnowledgeQuery, MeasuredQuery
 from opx.retrieval.searching import CalibratedModels, RememberedVectors, SearchRules, TierSearch
 from opx.retrieval.stages import (
+    NOT_INSTALLED,
     AddLearnt,
     ByIndex,
     ByWords,
-    KeepPhrases,
     LiveWeb,
     NoteWaiting,
     Outcomes,
     Past,
     Rank,
     Relate,
+    RelaxPhrases,
     Reword,
     ShowResults,
     Warn,
+    configures_internet,
     read_stages,
 )
 from opx.runtime.knowledge_file import Installation
@@ -55,10 +57,7 @@ if TYPE_CHECKING:
     from opx.retrieval.learned_words import LearnedWords
     from opx.retrieval.models import Models
     from opx.retrieval.query import Observer
-    from opx.retrieval.research.planning import Planner
-    from opx.retrieval.research.researcher import Researcher
-    from opx.retrieval.stages import Internet, Stage
-    from opx.retrieval.web.service import InternetSearch
+    from opx.retrieval.stages import Internet, LiveSearch, Stage
     from opx.retrieval.words_only import WordsOnly
     from opx.text.procedures.effects import EffectTable
 
@@ -106,7 +105,7 @@ class NewObservers(Protocol):
 @dataclass(eq=False)
 class Questions:
     """Answers questions over the whole corpus. `past` returns the engine for a question as of a past time,
-    `new_internet` opens live search of the web; None if it isn't configured; `words` opens segments of words."""
+    `new_internet` opens live search of the web; None if it isn't installed; `words` opens segments of words."""
 
     installation: Installation
     _: KW_ONLY
@@ -118,7 +117,7 @@ class Questions:
     experience: Callable[[], ExperienceByScope]
     observers: NewObservers
     past: Past
-    new_internet: Callable[[], InternetSearch | None]
+    new_internet: Callable[[], LiveSearch | None]
     words: Callable[[], WordsSegments]
 
     @cached_property
@@ -172,7 +171,7 @@ class Questions:
         learns = self.installation.settings.learned_words == "on"
         searches: list[Stage] = [
             search,
-            KeepPhrases(search),
+            RelaxPhrases(search),
             *([Reword(search)] if rules.reword else []),
             *([AddLearnt(search, partial(experience.words, reader.visible))] if learns else []),
         ]
@@ -290,37 +289,17 @@ class Questions:
             log.warning("the queue can't be counted", exc_info=True)
             return 0
 
-    def research(
-        self, identity: Identity | None = None, report: Report = unreported, *, hidden: frozenset[str] = frozenset()
-    ) -> Researcher:
-        """Research for this identity, or for the configured one. Its searches are reported and audited like questions; as
-        their words are a planner's, they are not recorded as gaps."""
-        from opx.retrieval.research.researcher import Researcher
-        from opx.runtime.threads import serialized
-
-        query = self.search(identity, serialized(report), gaps=False, hidden=hidden)
-        return Researcher(query, self._planner, seconds=self.installation.settings.research_seconds)
-
-    @cached_property
-    def _planner(self) -> Planner:
-        """Plans the searches of a research."""
-        from opx.retrieval.research.planners import ChatPlanner, RulePlanner
-
-        chat = self.models().chat if self.installation.settings.research_planner != "rules" else None
-        return ChatPlanner(chat) if chat else RulePlanner()
-
-    @cached_property
-    def internet(self) -> InternetSearch | None:
-        """Live search of the web; None unless `knowledge.yaml` names an engine."""
-        return self.new_internet()
-
     def _search_internet(self, client_id: str, query: str, max_results: int) -> Answer:
-        """Returns a mistake in the section `internet` as a note to the agent, not as an error."""
+        """Live search where `knowledge.yaml` configures it. Returns the reason why there is none as a note to the agent, not
+        as an error."""
         try:
-            search = self.internet
-        except KnowledgeConfigError as exc:
+            if not self.installation.declared(configures_internet):
+                return Answer(query, (), notes=(NOT_CONFIGURED,))
+            search = self.new_internet()
+        except (KnowledgeConfigError, PluginError) as exc:
             log.exception("live search can't be set up")
             return Answer(query, (), partial=True, notes=(str(exc),))
         if search is None:
-            return Answer(query, (), notes=(NOT_CONFIGURED,))
+            log.warning("%s", NOT_INSTALLED)
+            return Answer(query, (), partial=True, notes=(NOT_INSTALLED,))
         return search.answer(query, max_results, client_id=client_id)

@@ -183,7 +183,7 @@ class ByIndex:
 
 
 @dataclass(eq=False)
-class KeepPhrases:
+class RelaxPhrases:
     """Searches the words of the question's phrases, if nothing has these."""
 
     name = "phrases"
@@ -363,8 +363,25 @@ def _provided(entry: Marked) -> Stage:
 # -- the live web, the last tier
 
 LIVE = "live"
+NOT_INSTALLED = "live search of the web is configured, but not installed: pip install opx-web"
+BEST_LIVE_CONFIDENCE = 0.6
+"""Confidence of a search engine's first result: only its rank is known, so that it is below the 0.7 that an internal answer
+needs."""
+
 Internet = Callable[[str, int], Answer]
 """Answers a question from the web, with so many results at most."""
+
+
+class LiveSearch(Protocol):
+    """Live search of the web, which another distribution provides."""
+
+    def answer(self, query: str, max_results: int = 5, *, client_id: str = "") -> Answer:
+        """Up to `max_results` results by confidence x trust. Failures are in the notes, not raised."""
+
+
+def configures_internet(path: Path | None = None) -> bool:
+    """True if `knowledge.yaml` configures live search. Raises `KnowledgeConfigError`."""
+    return read_section("internet", path) is not None
 
 
 @dataclass(eq=False)
@@ -399,10 +416,8 @@ def _against(config: QueryConfig, covered: int, needed: int) -> str:
         return "the web can't be searched as of a past time"
     if covered >= needed:
         return f"{covered} documents have a good result"
-    from opx.retrieval.web.service import BEST_CONFIDENCE
-
-    if config.min_confidence > BEST_CONFIDENCE:
-        return f"a live result is never surer than {BEST_CONFIDENCE:g}, and {config.min_confidence:g} is required"
+    if config.min_confidence > BEST_LIVE_CONFIDENCE:
+        return f"a live result is never surer than {BEST_LIVE_CONFIDENCE:g}, and {config.min_confidence:g} is required"
     return ""
 
 

@@ -95,6 +95,14 @@ class Marked(Struct, frozen=True):
             return str(self.node.value).strip()
         raise self.error(f"{self.path} must be a string; put it in quotes if it looks like another type")
 
+    def texts(self) -> tuple[str, ...]:
+        """A list of strings, or a single one. Raises `KnowledgeConfigError` for an empty list."""
+        if not isinstance(self.plain(), list):
+            return (self.text(),)
+        if found := tuple(item.text() for item in self.items()):
+            return found
+        raise self.error(f"{self.path} is empty; leave it out, or name something")
+
     def number(self) -> float:
         if self.is_scalar and self.node.tag in _NUMBERS:
             try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tempfile
 from collections import Counter
@@ -9,12 +10,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import click
 
 from opx.domain.knowledge import ALERT_RULES_CATEGORY
 from opx.edges.calling import all_pages
-from opx.edges.cli.alert_parts import MAX_IMPORT_BYTES, RULES_A_PART, must_be_split, parts_of, stale_parts
 from opx.edges.cli.intake import Intake, IntakeTally, canonical, source_of, warn_of
 from opx.edges.cli.operations import OperationGroup
 from opx.edges.cli.output import exit_unless, plural, print_lines, print_table, printable, read_bytes, warn
@@ -22,10 +23,12 @@ from opx.edges.cli.reporting import reporter_for_stderr
 from opx.edges.cli.session import Session, pass_session
 from opx.errors import InvalidInputError
 from opx.formats.data import alert_rules
+from opx.formats.data.alert_rules import MAX_BYTES, AlertRule, RuleFile
 from opx.graph.bindings import BoundBy
 from opx.graph.extraction.own_node import make_reference
 from opx.ingestion.events import EventOutcome
 from opx.ingestion.files import FileToIngest
+from opx.operations.alert_bindings import MAX_RULES
 from opx.operations.alerts import AlertPage, Binding, KnownAlert, ListAlerts, list_alerts
 
 _NAME = re.compile(r"\w[\w.-]{0,99}")
@@ -275,3 +278,36 @@ def _rows(alert: KnownAlert) -> Iterator[tuple[str, ...]]:
         cells = (alert.name, one.labels.get("severity", "-"), *fired, f"{runbook} for {labels}" if labels else runbook)
         yield tuple(map(printable, cells))
         fired = ("", "")
+
+
+MAX_IMPORT_BYTES = 256 * 1024 * 1024
+"""Size of the largest export that is read, of about a million alerts."""
+
+RULES_A_PART = MAX_RULES // 2
+FOLDER = ".parts/"
+
+
+def must_be_split(found: RuleFile, size: int) -> bool:
+    """True if a document can't have all of these rules, or is too large."""
+    return size > MAX_BYTES or len(found.rules) > 2 * RULES_A_PART
+
+
+def parts_of(step: FileToIngest, found: RuleFile, folder: Path) -> Iterator[tuple[FileToIngest, RuleFile]]:
+    """The parts of an export as files in `folder`, named after it, so that another import replaces them."""
+    for number, first in enumerate(range(0, len(found.rules), RULES_A_PART), start=1):
+        rules = found.rules[first : first + RULES_A_PART]
+        path = folder / f"{step.path.name}-{number:04}.json"
+        path.write_text(json.dumps({"alerts": list(map(_entry, rules))}, ensure_ascii=False))
+        yield FileToIngest(path, f"{step.source}{FOLDER}{number:04}.json"), RuleFile(rules)
+
+
+def stale_parts(step: FileToIngest, known: Iterable[str], parts: int) -> list[str]:
+    """Files that an earlier import made of this one: parts beyond those of now, and the whole file if it is split now."""
+    source = step.source.lstrip("/")
+    kept = {f"{source}{FOLDER}{number:04}.json" for number in range(1, parts + 1)} or {source}
+    return [file for file in known if (file == source or file.startswith(source + FOLDER)) and file not in kept]
+
+
+def _entry(rule: AlertRule) -> Mapping[str, Any]:
+    texts = {name: getattr(rule, name) for name in ("name", "severity", "summary", "expr", "runbook", "owner")}
+    return {**{name: text for name, text in texts.items() if text}, "labels": dict(rule.labels)}

@@ -1,7 +1,7 @@
 """Sends a command line to the `opx serve` of the same home, which answers without starting anything.
 
 The command's own process then needs neither the library nor an engine. This module imports only what Python has loaded
-anyway, and small modules; `opx.edges.cli.command_socket` is the other side.
+anyway, and small modules; `opx_serve.command_socket` is the other side.
 """
 
 from __future__ import annotations

@@ -1,14 +1,11 @@
-"""`opx reindex`, `opx calibrate`, `opx reconcile`: builds a new edition of the index, fits confidence models to the corpus,
-and repairs differences between stores."""
+"""`opx reindex`, `opx calibrate`: builds a new edition of the index, and fits confidence models to the corpus."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 import click
 
 from opx.edges.calling import OperationClient
-from opx.edges.cli.operations import operation_command, request_command
+from opx.edges.cli.operations import request_command
 from opx.edges.cli.output import (
     NO_ANSWER,
     CommandFailed,
@@ -18,12 +15,9 @@ from opx.edges.cli.output import (
     print_either,
     print_json,
     print_lines,
-    printable,
-    warn,
 )
 from opx.edges.cli.session import Session
 from opx.errors import InvalidInputError
-from opx.lifecycle.consistency.differences import ReconcileReport, StoreDifference
 from opx.lifecycle.reindex.job import ReindexPhase
 from opx.operations import administration, calibration
 
@@ -224,62 +218,3 @@ def _calibration_line(report: calibration.CalibrationReport) -> str:
     return outcome_line(
         CalibrationOutcome(report.documents, report.questions, report.reason, report.loss, report.loss_before)
     )
-
-
-# -- reconciliation
-
-
-@operation_command(
-    "reconcile",
-    administration.reconcile,
-    fields={"max_share": "SHARE  With --repair: remove up to this share of a kind.  [default: 0.2]"},
-    json="Print the report as JSON.",
-)
-def reconcile_command(report: ReconcileReport, *, as_json: bool) -> Iterator[str]:
-    """Compare corpus, catalog, chunk files, index, graph and calendar of all clients, and report differences.
-
-    Others may keep working, and you can interrupt and repeat the run at any time. --repair ingests documents that
-    differ again, or withdraws them, and removes entries that belong to no document. It refuses to remove more than a
-    share of all: then a store is probably lost, and has to be restored from a backup (docs/backup.md). --thorough reads
-    every file and compares it with its checksum. `opx repair` mends a damaged database or index.
-
-    It works on a folder of this machine. On AWS it needs access to the stores (OPX_BACKEND=aws with the settings of the
-    functions). There functions do the repairs, so compare again a few minutes later.
-
-    Exit codes: 0 the stores agree or were repaired, 1 differences are left, 2 it could not be done.
-    """
-    if not as_json:
-        yield from _difference_lines(report)
-    if report.given_up:
-        warn(
-            f"{plural(report.given_up, 'import')} that was cut short is closed: the documents that it brought are in order"
-        )
-    left = report.total - report.repaired
-    if report.held_back:
-        warn(
-            f"{plural(report.held_back, 'removal')} held back: so many indicate that a store was lost; restore it, or raise "
-            "--max-share"
-        )
-    exit_unless(not left)
-
-
-def _difference_lines(report: ReconcileReport) -> Iterator[str]:
-    yield from map(difference_line, report.differences)
-    if report.total > len(report.differences):
-        yield f"... and {report.total - len(report.differences):,} more"
-    yield (
-        f"compared {plural(report.objects, 'object')}, {plural(report.documents, 'document')} of the catalog, "
-        f"{plural(report.index_documents, 'document')} of the index, {plural(report.chunk_files, 'chunk file')}: "
-        f"{plural(report.total, 'difference')}, {report.repaired:,} repaired"
-    )
-    if report.waiting:
-        yield f"{plural(report.waiting, 'document')} sent again; functions ingest them"
-    if report.in_flight:
-        yield f"{plural(report.in_flight, 'document')} being ingested just now, not compared"
-    if report.failed:
-        yield f"{plural(report.failed, 'failed item')}: `opx failed` lists them"
-
-
-def difference_line(one: StoreDifference) -> str:
-    """`documents/a.md: the index lacks it; repair: ingest`."""
-    return f"{printable(one.object_key) or f'scope {one.scope_key}'}: {printable(one.text)}; repair: {one.repair}"

@@ -6,14 +6,17 @@ import platform
 import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
+from pathlib import Path
 
 from opx import __version__, plugins
+from opx.connectors.capability import unread_sections
 from opx.edges.cli.output import plural, readable_size
 from opx.edges.cli.session import Session
 from opx.edges.cli.status import size_of
 from opx.edges.doctor import WRITABLE, CheckResult, Outcome
 from opx.errors import IncompatibleHomeError, OpxError, UnwritableStoreError
 from opx.operations.corpus import GetStatus, get_status
+from opx.retrieval.stages import NOT_INSTALLED, configures_internet
 from opx.runtime.extras import EXTRAS
 
 
@@ -23,6 +26,8 @@ def installation_results(session: Session) -> Iterator[CheckResult]:
     yield _versions()
     yield _extras()
     yield _plugins()
+    yield from _unread(session)
+    yield from _internet(session)
     yield from _of_home(session)
 
 
@@ -57,6 +62,21 @@ def _plugins() -> CheckResult:
         return CheckResult("plugins", Outcome.FAILED, "; ".join(problems), "uninstall or update their distributions")
     counts = [(len(plugins.names(group)), group.removeprefix("opx.")) for group in plugins.GROUPS]
     return CheckResult("plugins", Outcome.OK, ", ".join(f"{count} {group}" for count, group in counts if count))
+
+
+def _unread(session: Session) -> Iterator[CheckResult]:
+    path = session.settings.knowledge_file
+    if problem := unread_sections(Path(path) if path else None):
+        reason, remedy = problem.split(": ")
+        yield CheckResult("streams and webhooks", Outcome.FAILED, reason, remedy)
+
+
+def _internet(session: Session) -> Iterator[CheckResult]:
+    """Live search of the web, if it is configured without being installed."""
+    path = session.settings.knowledge_file
+    if "internet" not in plugins.names(plugins.PARTS) and configures_internet(Path(path) if path else None):
+        reason, remedy = NOT_INSTALLED.split(": ")
+        yield CheckResult("internet", Outcome.FAILED, reason, remedy)
 
 
 _REPAIR = "opx repair makes what it can from what is left"

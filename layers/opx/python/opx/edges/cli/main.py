@@ -18,8 +18,7 @@ import click
 from msgspec import Struct, field
 
 from opx import __version__
-from opx.edges.cli.ending import end_process
-from opx.edges.cli.help import COMMON, sections, unknown_command
+from opx.edges.cli.help import COMMON, SERVING, sections, unknown_command
 from opx.edges.cli.output import BROKEN_PIPE, FAILED, INTERRUPTED, NO_PAGER, CommandFailed
 from opx.edges.cli.session import (
     GIVEN,
@@ -32,6 +31,7 @@ from opx.edges.cli.session import (
     local_if_home_is_given,
     verbose_logging,
 )
+from opx.edges.cli.standard_streams import end_process
 from opx.errors import OpxError
 from opx.runtime.extras import naming_extras
 from opx.settings import Settings
@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 _COMMANDS = {
     "ingest": ("ingest", "Ingest files and folders."),
     "search": ("search", "Search for documents that answer a question."),
-    "research": ("research", "Research a topic with several searches."),
-    "web": ("research", "Query a search engine on the web."),
     "do": ("do", "Step through the procedure for an alert."),
     "alerts": ("alerts", "Import alert rules, list alerts with their runbooks."),
     "show": ("documents", "Show a document, its outline or one step, by id, path or title."),
@@ -59,42 +57,26 @@ _COMMANDS = {
     "hold": ("retention", "Manage legal holds, which prevent deletion."),
     "review": ("retention", "List documents due for review, with their owners."),
     "reviewed": ("curation", "Mark a document as reviewed."),
-    "contradictions": ("curation", "List documents that contradict each other."),
     "status": ("status", "Show the size and health of the knowledge base."),
     "doctor": ("doctor", "Check the system by using it, and suggest what to do."),
     "rebuild": ("ingest", "Ingest again the documents that the index lacks."),
     "reindex": ("indexes", "Build a new index beside the old one, and switch to it."),
-    "bulk": ("bulk", "Ingest or reindex many documents at once, on all cores."),
     "calibrate": ("indexes", "Fit the confidence models to this corpus."),
-    "reconcile": ("indexes", "Compare all stores, and repair differences."),
-    "repair": ("integrity", "Rebuild damaged stores from intact data."),
-    "seal": ("integrity", "Seal the stored data, and show later changes."),
-    "export": ("retention", "Export everything that can't be rebuilt into one archive."),
-    "import": ("retention", "Import an archive written by export."),
     "watch": ("watch", "Keep the knowledge in sync with a folder."),
     "categories": ("documents", "List the categories of knowledge."),
-    "webhook": ("webhooks", "Manage webhooks of other services."),
     "evidence": ("feedback", "Ingest findings of agents."),
     "client": ("tenants", "List clients and their data, remove a client entirely."),
     "usage": ("tenants", "List questions and documents of a month by client."),
     "costs": ("tenants", "Estimate the costs of this month and of the last one."),
     "project": ("tenants", "Group a client's projects to share knowledge."),
     "source": ("sources", "Manage sources of documents: add, list, pull, check."),
-    "stream": ("sources", "Manage streams whose records become documents."),
-    "baseline": ("telemetry", "Add values of metrics, show their baselines, judge a value."),
     "graph": ("graph", "Query things and their relations, with evidence."),
     "learn": ("learn", "Capture, verify and query learned knowledge."),
     "outcome": ("feedback", "Record whether a found document helped."),
-    "ops": ("telemetry", "Query logs, metrics and traces, as agents do."),
-    "secret": ("webhooks", "Manage credentials of sources on this machine."),
-    "mcp": ("serving", "Serve the tools to agents over the Model Context Protocol."),
-    "serve": ("serving", "Serve REST, agents' tools and webhooks over HTTP."),
-    "console": ("serving", "Open the console in a browser: ask, read, curate."),
-    "run": ("serving", "Pull sources on schedule and ingest documents, until Ctrl-C."),
+    "secret": ("secrets", "Manage credentials of sources on this machine."),
     "receipt": ("questions", "Replay the query of a receipt and compare the answers."),
     "audit": ("questions", "List queries with caller, time and returned documents."),
     "gaps": ("questions", "List questions without a good answer; check, close, ignore, assign them."),
-    "eval": ("evaluate", "Measure the quality of answers on a labelled set of questions."),
     "call": ("operations", "Call any operation by its name."),
     "demo": ("demo", "Ingest the example corpus and run five queries on it."),
     "config": ("config", "Show the settings in effect and where each comes from."),
@@ -132,8 +114,9 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         is_all = ctx.meta.get(_ALL)
-        common = [(name, _SUMMARIES[name]) for name in COMMON.split()]
-        for title, rows in sections(_summaries()) if is_all else [("Commands", common)]:
+        summaries = _summaries() if is_all else _summaries_of_short_help()
+        common = [(name, summaries[name]) for name in COMMON.split() if name in summaries]
+        for title, rows in sections(summaries) if is_all else [("Commands", common)]:
             with formatter.section(title):
                 formatter.write_dl(rows)
         if not is_all:
@@ -150,7 +133,7 @@ class LazyGroup(click.Group):
         try:
             return super().resolve_command(ctx, [*rest, "--help"] if first == "help" else args)
         except click.exceptions.NoSuchCommand as exc:
-            raise CommandFailed(unknown_command(exc.command_name, [*_COMMANDS])) from exc
+            raise CommandFailed(unknown_command(exc.command_name, [*_summaries()])) from exc
 
     def invoke(self, ctx: click.Context) -> object:
         try:
@@ -192,6 +175,13 @@ def _commands_of_plugins() -> Mapping[str, tuple[str, str]]:
 
 def _summaries() -> Mapping[str, str]:
     return _SUMMARIES | {name: summary for name, (_, summary) in _commands_of_plugins().items()}
+
+
+def _summaries_of_short_help() -> Mapping[str, str]:
+    """Without an import of a distribution: the help is there at once."""
+    from opx import plugins
+
+    return {**_SUMMARIES, **(SERVING if "serve" in plugins.names(plugins.OPERATIONS) else {})}
 
 
 def _declared_command(name: str) -> click.Command | None:
@@ -239,7 +229,7 @@ def cli(context: click.Context, /, *, verbose: int, no_pager: bool, **options: s
         settings, launch.start, launch.connect, context, launch.examine, closes=launch.closes
     )
     if context.invoked_subcommand is None:
-        from opx.edges.cli.welcome import show_welcome
+        from opx.edges.cli.help import show_welcome
 
         show_welcome(context.meta[SESSION])
 

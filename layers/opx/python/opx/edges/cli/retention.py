@@ -1,36 +1,25 @@
-"""`opx hold`, `opx review`, `opx prune`, `opx export`, `opx import`: legal holds, reviews, deletion past retention, and
-archives."""
+"""`opx hold`, `opx review`, `opx prune`: legal holds, reviews, and deletion past retention."""
 
 from __future__ import annotations
-
-import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 
 import click
 
 from opx.edges.cli.operations import OperationGroup, operation_command, request_command
 from opx.edges.cli.output import (
     SHORT_ID,
-    CommandFailed,
     exit_unless,
     plural,
     print_either,
     print_json,
     print_table,
     printable,
-    readable_size,
     warn,
 )
 from opx.edges.cli.session import Session
-from opx.errors import ArchiveError
-from opx.lifecycle.report import ExportReport, ImportReport, PruneReport
+from opx.lifecycle.report import PruneReport
 from opx.lifecycle.retention.holds import Hold
 from opx.lifecycle.retention.reviews import ReviewItem, ReviewReport
-from opx.operations import administration, lifecycle
-from opx.operations.context import Progress
+from opx.operations import lifecycle
 
 # -- legal holds
 
@@ -182,98 +171,3 @@ def _pruning_row(one: PruneReport) -> tuple[str, ...]:
     removed = ", ".join(f"{count:,} {category}" for category, count in one.removed.items()) or "-"
     state = "stopped" if one.stopped else "unfinished" if one.unfinished else "done"
     return one.started, f"{one.versions:,}", removed, state
-
-
-# -- archives
-
-
-_EVERY_SECONDS = 0.2
-_WIDTH = 100
-
-
-@contextmanager
-def phases() -> Iterator[Progress]:
-    """Shows the current phase in one line on stderr, if that is a terminal, and clears the line at the end."""
-    is_seen = sys.stderr.isatty()
-    due = 0.0
-
-    def show(step: str, count: int) -> None:
-        nonlocal due
-        if is_seen and (now := time.monotonic()) >= due:
-            due = now + _EVERY_SECONDS
-            text = f"{count:,} {step}" if count else step
-            click.echo(f"\r\033[K{text[:_WIDTH]}", err=True, nl=False)
-
-    try:
-        yield show
-    finally:
-        if due:
-            click.echo("\r\033[K", err=True, nl=False)
-
-
-@operation_command(
-    "export", administration.export_archive, arguments=("path",), progress=phases, json="Print the report as JSON."
-)
-@click.argument("path", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path))
-def export_command(report: ExportReport, request: administration.ExportArchive, *, as_json: bool) -> Iterator[str]:
-    """Export everything that can't be rebuilt to FILE, for all clients: documents with all their versions, learned
-    entries and outcomes, clients and projects, aliases, holds, baselines, gaps and sources.
-
-    FILE omits secrets, index, graph and cached vectors; `opx import` rebuilds the last three. Others may keep working.
-    FILE appears when it is complete. Only you may read it, as it has all knowledge.
-
-    It works on a folder of this machine. On AWS it needs access to the stores (OPX_BACKEND=aws with the settings of the
-    functions). docs/backup.md describes how to check a backup.
-    """
-    warn(*report.notes)
-    if not as_json:
-        documents, versions = (plural(report.counts[f"{noun}s"], noun) for noun in ("document", "version"))
-        yield f"{request.path}: {readable_size(report.size)}, {documents} in {versions}"
-        yield f"sha256 {report.sha256}"
-
-
-@request_command(
-    "import",
-    administration.import_archive,
-    arguments=("path",),
-    fields={"dry_run": "Verify the archive, show what it would import, and change nothing."},
-    anywhere=True,
-    json="Print the report as JSON.",
-)
-@click.argument("path", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-def import_command(session: Session, request: administration.ImportArchive, *, as_json: bool) -> None:
-    """Import FILE, which `opx export` wrote, here or elsewhere, on a laptop or on AWS.
-
-    It verifies every checksum and every line first. Then it restores the history of the documents and all other
-    records, and ingests the documents, which rebuilds index and graph. Run it again to continue an interrupted import.
-
-    With --merge, existing documents and records stay. If the archive has a newer document, it becomes a further
-    version.
-
-    It works on a folder of this machine. On AWS it needs access to the stores (OPX_BACKEND=aws with the settings of the
-    functions), and functions ingest the documents.
-
-    Exit codes: 0 done, 1 some documents could not be ingested (`opx failed`), 2 the archive was refused or a store failed.
-    """
-    try:
-        with phases() as progress:
-            report = session.watched_client(progress).call(administration.import_archive, request)
-    except ArchiveError as exc:  # may quote an archive made by an attacker
-        raise CommandFailed(printable(str(exc))) from exc
-    warn(*(printable(note) for note in report.notes))
-    print_either(report, _import_lines(report), as_json=as_json)
-    exit_unless(not report.failed)
-
-
-def _import_lines(report: ImportReport) -> Iterator[str]:
-    facts = report.archive
-    yield f"archive of {printable(facts.made)}, of a system on {printable(facts.backend)}: all checksums match"
-    verb = "would be " if report.dry_run else ""
-    yield from (f"{plural(count, 'document')} {verb}{fate.value}" for fate, count in report.documents.items())
-    if report.dry_run:
-        return
-    yield f"{plural(sum(report.rows.values()), 'row')} and {plural(report.files, 'file')} restored"
-    if report.waiting:
-        yield f"functions ingest {plural(report.waiting, 'document')} now; `opx status` shows the progress"
-    if report.failed:
-        yield f"{plural(report.failed, 'document')} could not be ingested: `opx failed` lists the reasons"

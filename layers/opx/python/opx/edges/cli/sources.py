@@ -1,8 +1,7 @@
-"""`opx source`, `opx stream`: manages sources that documents are pulled from, and streams whose records become documents."""
+"""`opx source`: manages sources that documents are pulled from."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -17,7 +16,6 @@ from opx.edges.calling import plain
 from opx.edges.cli.operations import OperationGroup
 from opx.edges.cli.output import aligned, exit_unless, print_either, print_json, print_lines, print_table, safe, warn
 from opx.edges.cli.session import Session, pass_session
-from opx.edges.cli.webhooks import last_shown
 from opx.errors import AccessDeniedError, InvalidInputError, PluginError, SourceBusyError
 from opx.operations import sources
 from opx.ports.tables import SOURCES
@@ -293,78 +291,3 @@ def _view_lines(view: SourceView) -> Iterator[str]:
     ]
     yield from aligned(rows)
     yield from (f"can't be read: {one.key}: {one.reason}" for one in state.refusals)
-
-
-# -- streams
-
-
-@click.group("stream", no_args_is_help=True, cls=OperationGroup)
-def stream_command() -> None:
-    """Streams whose records become documents: Redis streams here, read by `opx run`; Kinesis, SQS and Kafka are declared
-    in knowledge.yaml and read by a function of the deployed system (`docs/deploy.md`).
-
-    \b
-    opx stream add redis://127.0.0.1:6379/0 --topic incidents --category incidents --filter '{"severity": ["critical"]}'
-    opx stream list
-    opx stream remove NAME
-    """
-
-
-@stream_command.operation(
-    "add",
-    sources.subscribe_stream,
-    arguments=("source",),
-    fields={
-        "pattern": "--filter",
-        "tags": "--tag TAG",
-        "source": "ADDRESS",
-        "category": "NAME",
-        "topic": "KEY",
-        "name": "NAME  Name of the stream.  [default: a hash of its address]",
-        "identity": "JSONPATH  Identifier of a document, so that records become its versions.",
-        "password_secret": "NAME  The secret with the password (`opx secret set`).",
-    },
-    anywhere=True,
-    json="",
-)
-@click.option(
-    "--filter",
-    "pattern",
-    metavar="JSON",
-    callback=lambda _context, _param, text: _pattern(text),
-    help="Filter of records, in the syntax of Lambda's event filters.",
-)
-def add_stream(found: sources.Subscribed) -> None:
-    """Add a stream whose records become documents: Redis is read by `opx run`, others by the deployed system."""
-    click.echo(f"added {found.name}: {'the deployed system' if found.deployed else '`opx run`'} reads it")
-
-
-@stream_command.operation("list", sources.list_streams, items="streams", anywhere=True, json="Print them as JSON.")
-def list_subscribed(found: sources.Streams) -> None:
-    """List streams."""
-    rows = [
-        (
-            s.name,
-            s.kind.value,
-            s.topic or "-",
-            s.category,
-            json.dumps(dict(s.pattern)),
-            last_shown(found.last.get(s.name)),
-        )
-        for s in found.streams
-    ]
-    empty = "no streams yet: `opx stream add`, or `streams:` in knowledge.yaml"
-    print_table(("NAME", "KIND", "TOPIC", "CATEGORY", "FILTER", "LAST RECORD"), rows, empty)
-
-
-@stream_command.operation("remove", sources.end_stream, arguments=("name",), anywhere=True, json="")
-def remove_stream(found: sources.EndedStream) -> None:
-    """End a subscription; its documents stay."""
-    click.echo(f"removed {found.removed}; its documents stay")
-
-
-def _pattern(text: str | None) -> Any:
-    try:
-        return json.loads(text) if text else None
-    except ValueError as exc:
-        raise InvalidInputError(f"--filter is not JSON: {exc}") from exc

@@ -19,7 +19,6 @@ from typing import Any
 
 import yaml
 
-from opx.formats.data.rule_templates import NOTE, rules_by_line
 from opx.text.procedures.alerts import RUNBOOK_KEYS
 
 MAX_BYTES = 4 * 1024 * 1024
@@ -377,3 +376,29 @@ def _text(node: yaml.Node | None) -> str:
 
 def first(texts: Iterable[str]) -> str:
     return next((text for text in texts if text), "")
+
+
+NOTE = (
+    "a template and no YAML: its alerts are read line by line; render it first (`helm template`) for all that they say"
+)
+
+_RULE = re.compile(r"^(?P<indent>[ \t]*)-[ \t]+alert:[ \t]*(?P<name>.*)$")
+_FIELD = re.compile(
+    r"^[ \t]+(?P<name>severity|summary|description|runbook_url|runbook|message|expr):[ \t]*(?P<value>[^|>\s].*)$"
+)
+_QUOTES = "\"'` "
+
+
+def rules_by_line(text: str) -> Iterator[tuple[int, Mapping[str, str]]]:
+    """The line and the fields of each rule that begins with `- alert: NAME`: those whose value is on their line."""
+    fields: dict[str, str] = {}
+    line_of = 0
+    for number, line in enumerate(text.splitlines(), start=1):
+        if rule := _RULE.match(line):
+            if fields:
+                yield line_of, fields
+            line_of, fields = number, {"alert": rule["name"].strip(_QUOTES)}
+        elif fields and (field := _FIELD.match(line)):
+            fields.setdefault(field["name"], field["value"].strip(_QUOTES))
+    if fields:
+        yield line_of, fields

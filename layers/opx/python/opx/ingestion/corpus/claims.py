@@ -17,7 +17,6 @@ from opx.errors import ConditionFailedError, StoreUnavailableError
 from opx.ingestion.events import ObjectEvent
 from opx.ports import Clock, Equals, Item, KeyAbsent, Table
 from opx.ports.tables import delete_if
-from opx.runtime.leases import is_leased
 
 REMOVAL = "removal"
 """Stands in `writing` for a document id when an attempt removes a document."""
@@ -229,3 +228,17 @@ def _free() -> Item:
 def _sequence_name(event: ObjectEvent) -> str:
     """Attribute of the last applied sequencer. A sidecar's can't be compared with its document's."""
     return "sidecarSequencer" if event.is_sidecar else "sequencer"
+
+
+CLOCKS_DIFFER = 300.0
+"""Seconds by which the clocks of two workers may differ."""
+
+
+def is_leased(until: float, now: float, seconds: float) -> bool:
+    """True while a lease until this time lasts, if leases last so many seconds; of 0 seconds none does.
+
+    One that is longer than any lease was taken before the clock went back: its worker would be waited for until the clock
+    has come back.
+    """
+    left = until - now
+    return 0 < left <= (seconds + CLOCKS_DIFFER if seconds else 0)

@@ -3,34 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 
-from opx.connectors.capability import Connectors
 from opx.graph.capability import Graph
 from opx.ingestion.capability import Ingestion
-from opx.lifecycle.clients.document_holdings import document_holdings
-from opx.lifecycle.clients.finding import Checks, Finder
-from opx.lifecycle.clients.holdings import ClientStores, Holding
+from opx.lifecycle.clients.document_holdings import corpus_holdings, document_holdings, words_holdings
+from opx.lifecycle.clients.finding import Checks, ClientStores, Finder
 from opx.lifecycle.clients.offboarding import Administration, Inventory, Offboarding, Progress
-from opx.lifecycle.clients.scope_holdings import (
-    InstallationSources,
-    bulk_holdings,
-    corpus_holdings,
-    learned_holdings,
-    registry_holdings,
-    scope_holdings,
-    source_holdings,
-    words_holdings,
-)
 from opx.lifecycle.retention.holds import Holds
+from opx.ports.holdings import Holding, SourceHolding, in_table
+from opx.ports.tables import PROJECTS
 from opx.runtime.knowledge_file import Installation
 
 
 @dataclass(eq=False)
 class Tenants:
-    """Administers the clients of an installation and everything stored for them."""
+    """Administers the clients of an installation and everything stored for them. `row_holdings` are those of the rows that
+    are keyed by scope or client, also by installed distributions."""
 
     installation: Installation
     stores: ClientStores
@@ -38,7 +29,7 @@ class Tenants:
     graph: Graph
     ingestion: Ingestion
     holds: Holds
-    connectors: Connectors
+    row_holdings: Callable[[], Sequence[Holding]]
 
     def administration(
         self,
@@ -60,7 +51,6 @@ class Tenants:
             self.stores,
             Inventory(self.finder, self._holdings(), Checks(self.stores)),
             holds=self.holds,
-            sources=self._sources,
             sleep=sleep,
             progress=progress,
         )
@@ -71,19 +61,17 @@ class Tenants:
         return Finder(self.stores.tables, self.stores.storage, self.stores.corpus)
 
     def _holdings(self) -> list[Holding]:
-        """Every store that holds items of clients, in the order of removal."""
-        stores = self.stores
+        """Every store that holds items of clients, in the order of removal: projects last, as they define the client's
+        scopes."""
+        stores, rows = self.stores, self.row_holdings()
+        sources = [one for one in rows if isinstance(one, SourceHolding)]
         return [
-            *source_holdings(self._sources),
+            *sources,
             *document_holdings(stores, self.graph, self.ingestion),
-            *scope_holdings(stores.tables),
-            *learned_holdings(stores.tables, stores.corpus),
+            *(one for one in rows if one not in sources),
             *words_holdings(stores.storage, stores.indexing),
-            *bulk_holdings(stores.tables, stores.storage, self.installation.clock),
             *corpus_holdings(stores.storage, stores.work),
-            *registry_holdings(stores.tables),
+            in_table(
+                stores.tables, "projects", PROJECTS, lambda held: stores.tables.table(PROJECTS).query(held.client_id)
+            ),
         ]
-
-    @cached_property
-    def _sources(self) -> InstallationSources:
-        return InstallationSources(self.stores.tables, self.connectors, self.installation.scope)

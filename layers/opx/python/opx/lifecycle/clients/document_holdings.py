@@ -1,35 +1,30 @@
-"""Counts and removes data derived from a client's documents: index entries, graph, cached vectors and contexts, catalog."""
+"""Counts and removes a client's documents, and data derived from them: index entries, graph, cached vectors and contexts,
+catalog, objects, messages."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from opx.connectors.webhooks.remembering import order_id
 from opx.domain.documents import DocumentChunk, KnowledgeDocument
 from opx.domain.ids import batched, entry_id
 from opx.domain.record import replace
-from opx.domain.scopes import Scope
+from opx.domain.scopes import Scope, scope_of_object
 from opx.domain.titles import chosen
-from opx.errors import StoreUnavailableError
+from opx.errors import InvalidInputError, InvalidScopeError, StoreUnavailableError
 from opx.graph.capability import Graph
 from opx.graph.manifest import manifest_partition
 from opx.graph.store import GraphStore
 from opx.ingestion.capability import Ingestion
 from opx.ingestion.corpus.failures import failure_id
+from opx.ingestion.events import parse_event
+from opx.ingestion.indexing.capability import Indexing
+from opx.ingestion.indexing.words import FOLDER as WORDS
 from opx.ingestion.reading import title_path
-from opx.lifecycle.clients.finding import chunks_in
-from opx.lifecycle.clients.holdings import (
-    ClientDocument,
-    ClientStores,
-    CountedHolding,
-    HeldItems,
-    Holding,
-    in_table,
-    of_documents,
-)
-from opx.ports import CopyChange, DocumentChange, Item, SearchFilter, SearchIndex, Tables
-from opx.ports.tables import DELIVERIES, DOCUMENTS, ENTRIES, FAILURES, GRAPH, KEYS
+from opx.lifecycle.clients.finding import ClientStores, chunks_in
+from opx.ports import CopyChange, DocumentChange, Item, SearchFilter, SearchIndex, Storage, Tables, WorkQueue
+from opx.ports.holdings import ClientDocument, CountedHolding, HeldItems, Holding, delete, in_table
+from opx.ports.tables import DOCUMENTS, ENTRIES, FAILURES, GRAPH, KEYS, TableSpec
 from opx.runtime.threads import Each
 
 DOCUMENTS_AT_ONCE = 50
@@ -46,12 +41,23 @@ def document_holdings(stores: ClientStores, graph: Graph, ingestion: Ingestion) 
         in_table(stores.tables, "new names", GRAPH, lambda held: graph.relink_queue.items_of(held.scopes)),
         CountedHolding("cached contexts", cached.contexts, cached.forget_contexts),
         CountedHolding("cached vectors", cached.vectors, cached.forget_vectors),
-        of_documents(stores.tables, each, "document versions and tags", DOCUMENTS, rows.versions),
-        of_documents(stores.tables, each, "references into the index", ENTRIES, rows.references),
+        _of_documents(stores.tables, each, "document versions and tags", DOCUMENTS, rows.versions),
+        _of_documents(stores.tables, each, "references into the index", ENTRIES, rows.references),
         in_table(stores.tables, "failed items", FAILURES, rows.failed),
-        in_table(stores.tables, "orders of webhook deliveries", DELIVERIES, rows.orders),
         in_table(stores.tables, "document keys", KEYS, rows.keys),
     ]
+
+
+def _of_documents(
+    tables: Tables, each: Each, name: str, spec: TableSpec, items: Callable[[ClientDocument], list[Item]]
+) -> Holding:
+    """A holding of the items of a table that belong to the client's documents."""
+
+    def remove(held: HeldItems) -> None:
+        with tables.unit_of_work():
+            each(lambda one: delete(tables.table(spec), spec, items(one)), held.documents)
+
+    return CountedHolding(name, lambda held: sum(map(len, each(items, held.documents))), remove)
 
 
 class IndexEntries:
@@ -213,10 +219,6 @@ class CatalogRows:
         ids = [{"failureId": failure_id(document.object_key)} for document in held.documents]
         return list((found | {item["failureId"]: item for item in table.get_many(ids)}).values())
 
-    def orders(self, held: HeldItems) -> list[Item]:
-        keys = [{"deliveryId": order_id(document.object_key)} for document in held.documents]
-        return self._tables.table(DELIVERIES).get_many(keys)
-
     # -- keys
 
     def keys(self, held: HeldItems) -> list[Item]:
@@ -225,3 +227,48 @@ class CatalogRows:
         found = {item["documentKey"]: item for scope in held.scopes for item in table.query(scope, index="scope-index")}
         keys = [{"documentKey": key} for key in {*found, *(document.key.id for document in held.documents)}]
         return table.get_many(keys)
+
+
+# -- objects, messages and segments of words
+
+
+def corpus_holdings(storage: Storage, work: WorkQueue) -> list[Holding]:
+    def messages(held: HeldItems, *, dry: bool) -> int:
+        found = work.discard(partial(_is_about, held.client_id), dry=dry)
+        return found or 0
+
+    waiting = CountedHolding("waiting messages", partial(messages, dry=True), partial(messages, dry=False))
+    copies = _folder(storage, "copies for a managed service, with versions", 1)
+    return [waiting, copies, _folder(storage, "objects of the corpus, with versions", 0)]
+
+
+def words_holdings(storage: Storage, indexing: Indexing) -> list[Holding]:
+    """Segments of words with documents of the client; none where the index never sleeps. All are removed, with their earlier
+    versions: the next one is made without the client."""
+    if not indexing.indexes.may_sleep:
+        return []
+    shelf = indexing.words_shelf(storage.objects)
+
+    def count(held: HeldItems) -> int:
+        return sum(held.client_id in clients for clients in shelf.clients())
+
+    def remove(_: HeldItems) -> None:
+        storage.history.erase(WORDS)
+
+    return [CountedHolding("segments of words", count, remove)]
+
+
+def _folder(storage: Storage, name: str, at: int) -> Holding:
+    history = storage.history
+    return CountedHolding(
+        name,
+        lambda held: sum(1 for _ in history.held(held.folders[at])),
+        lambda held: history.erase(held.folders[at]),
+    )
+
+
+def _is_about(client_id: str, body: str) -> bool:
+    try:
+        return scope_of_object(parse_event(body).key)[0].client_id == client_id
+    except (InvalidInputError, InvalidScopeError):
+        return False

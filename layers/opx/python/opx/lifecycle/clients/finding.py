@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass
 
 from opx.domain.documents import DocumentChunk, DocumentKey
 from opx.domain.record import replace
@@ -13,17 +14,27 @@ from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.corpus.chunk_files import VERSION_FILE, read_chunks
 from opx.ingestion.corpus.claims import REMOVAL
 from opx.ingestion.events import DOCUMENTS_FOLDER, SIDECAR_SUFFIX
-from opx.lifecycle.clients.holdings import ClientDocument, ClientStores, HeldItems, is_of
-from opx.ports import KeyRange, ObjectStore, SearchFilter, SearchRequest, Storage, Tables
-from opx.ports.tables import AUDIT, BASELINES, DOCUMENTS, GAPS, GRAPH, KEYS
-from opx.records.audit import SCOPES as AUDIT_SCOPES
-from opx.records.gaps.log import DROPPED
-from opx.records.gaps.log import SCOPES as GAP_SCOPES
+from opx.ingestion.indexing.capability import Indexing
+from opx.lifecycle.rows import all_rows
+from opx.ports import ChunkCopies, ObjectStore, SearchFilter, SearchRequest, Storage, Tables, WorkQueue
+from opx.ports.holdings import ClientDocument, HeldItems, is_of
+from opx.ports.tables import DOCUMENTS, GRAPH, KEYS
 from opx.runtime.threads import Each
-from opx.telemetry.baselines.items import SCOPES as BASELINE_SCOPES
 
 MAX_WORDS = 5
 _WORD = re.compile(r"[^\W\d_]{6,30}")
+
+
+@dataclass(frozen=True, slots=True)
+class ClientStores:
+    """The stores that hold items of clients; `copies` returns the copies for a managed service, None without one."""
+
+    tables: Tables
+    storage: Storage
+    work: WorkQueue
+    corpus: Corpus
+    indexing: Indexing
+    copies: Callable[[], ChunkCopies | None]
 
 
 class Finder:
@@ -76,14 +87,9 @@ class Finder:
 
     def _recorded_keys(self, begins_with: str) -> Iterator[str]:
         """Keys of scopes with recorded questions or baseline values."""
-        where, table = KeyRange(begins_with=begins_with), self._tables.table
-        for item in table(AUDIT).query(AUDIT_SCOPES, index="who-askedAt-index", where=where):
-            yield item["askedAt"]
-        for partition in (GAP_SCOPES, DROPPED):
-            for item in table(GAPS).query(partition, where=where):
-                yield item["gapId"]
-        for item in table(BASELINES).query(BASELINE_SCOPES, where=where):
-            yield item["day"]
+        for rows in all_rows():
+            if rows.scopes:
+                yield from rows.scopes(self._tables.table(rows.table), begins_with)
 
     # -- documents
 

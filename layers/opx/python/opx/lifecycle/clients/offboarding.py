@@ -8,6 +8,7 @@ are removed last, as the rest is found by them.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
@@ -18,12 +19,12 @@ from opx.domain.scopes import SELF_TEST_CLIENTS, Scope
 from opx.errors import HeldError, InvalidInputError, ObjectNotFoundError, StoreUnavailableError
 from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.corpus.clients import Client, ClientState, ClientView
-from opx.lifecycle.clients.finding import Checks, Finder
-from opx.lifecycle.clients.holdings import ClientDocument, ClientStores, HeldItems, Holding
-from opx.lifecycle.clients.scope_holdings import InstallationSources
+from opx.lifecycle.clients.finding import Checks, ClientStores, Finder
 from opx.lifecycle.report import FOLDER, CheckCounts, RemovalReport, StoreCounts
 from opx.lifecycle.retention.holds import Holds, hold_message
+from opx.lifecycle.rows import refuse_missing
 from opx.ports import Item
+from opx.ports.holdings import ClientDocument, HeldItems, Holding, SourceHolding
 from opx.ports.tables import KEYS
 from opx.runtime.knowledge_file import Installation
 
@@ -46,7 +47,15 @@ class Inventory:
 
     def count(self, held: HeldItems) -> dict[str, int]:
         """Number of items in each store now."""
-        return {holding.name: holding.count(held) for holding in self.holdings}
+        counts: Counter[str] = Counter()
+        for holding in self.holdings:
+            counts[holding.name] += holding.count(held)
+        return dict(counts)
+
+    def declared(self, held: HeldItems) -> list[str]:
+        """Sources and streams that remain active until they are removed from knowledge.yaml."""
+        found = (one.declared(held) for one in self.holdings if isinstance(one, SourceHolding))
+        return sorted({name for names in found for name in names})
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,21 +95,23 @@ class Offboarding:
     inventory: Inventory
     _: KW_ONLY
     holds: Holds
-    sources: InstallationSources
     sleep: Callable[[float], None]
     progress: Progress
 
     def count(self, client_id: str) -> dict[str, int]:
-        """Number of a client's items in each store now. Raises `InvalidScopeError` and `StoreUnavailableError`."""
+        """Number of a client's items in each store now. Raises `InvalidScopeError` and `StoreUnavailableError`, and
+        `InvalidInputError` for rows whose distribution isn't installed."""
+        refuse_missing(self.stores.tables)
         return self.inventory.count(self.inventory.finder.find(_checked(client_id)))
 
     def remove(self, client_id: str, by: str = "") -> RemovalReport:
         """Remove a client, or resume an interrupted removal; from now on nothing is ingested for it.
 
         The report lists what is left, if anything; the client then stays in the state of being removed. Raises
-        `InvalidInputError` for a client without any items, `HeldError` while a legal hold covers something of it, and
-        `StoreUnavailableError`: then run it again.
+        `InvalidInputError` for a client without any items, and for rows whose distribution isn't installed; `HeldError` while
+        a legal hold covers something of it; and `StoreUnavailableError`: then run it again.
         """
+        refuse_missing(self.stores.tables)
         client = self._begin(_checked(client_id), by)
         with self.stores.work.exclusive():
             self._wait_for_workers(client_id)
@@ -207,7 +218,7 @@ class Offboarding:
 
     def _notes(self, held: HeldItems) -> tuple[str, ...]:
         notes = []
-        declared = self.sources.declared(held)
+        declared = self.inventory.declared(held)
         if declared:
             notes.append(
                 f"remove these from knowledge.yaml, their documents are no longer ingested: {', '.join(declared)}"

@@ -17,12 +17,12 @@ from opx.domain.record import Draft, from_json, replace
 from opx.domain.scopes import Scope
 from opx.errors import EmbeddingError, IncompatibleIndexError, InvalidInputError, ReindexBusyError
 from opx.ingestion.corpus.catalog import Catalog
+from opx.ingestion.corpus.claims import is_leased
 from opx.ingestion.indexing.book import Edition
 from opx.ingestion.indexing.editions import Editions, IndexService
 from opx.lifecycle.reindex.filling import Filler
 from opx.ports import AnyOf, Clock, Condition, Embedder, Equals, KeyAbsent, LessThan, Table
 from opx.ports.tables import put_if
-from opx.runtime.leases import is_leased
 
 SAMPLE = 50
 """Size of the sample for comparing both indexes: the documents whose keys have the smallest hashes."""

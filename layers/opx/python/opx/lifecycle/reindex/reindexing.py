@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any
 from opx.domain.ids import iso_time
 from opx.domain.record import replace
 from opx.errors import EmbeddingError, IndexWakingError, InvalidInputError, ReindexBusyError, ThrottledError
+from opx.ingestion.corpus.claims import CLOCKS_DIFFER
 from opx.ingestion.indexing.book import Edition, EditionState, IndexState
 from opx.lifecycle.reindex.job import AFTER_THE_SWITCH, Progress, ReindexJob, ReindexParts, ReindexPhase
 from opx.lifecycle.reindex.steps import Steps
 from opx.ports import Queue
-from opx.runtime.leases import CLOCKS_DIFFER
 from opx.runtime.machine import path_here
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import logging
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -108,6 +108,7 @@ class DailyCalibration:
 
 
 WORKED_AGAIN = "a pattern that has just worked again"
+_NO_FILES = "files of versions that were never finished stay: removing them takes `pip install opx-assurance`"
 _REMOVED_FILES = "{:,} files of versions that were never finished are removed"
 _KEPT_FILES = "{:,} files of versions that were never finished stay, as a legal hold may cover them"
 _DAY_SECONDS = 86400
@@ -130,7 +131,7 @@ class KnowledgePruningService:
     redating: Redating
     patterns: PatternKeeper
     purge: Callable[[], object] = lambda: None
-    leftovers: Callable[[Callable[[], bool]], tuple[int, int]] = lambda _: (0, 0)
+    leftovers: Callable[[Callable[[], bool]], tuple[int, int]] | None = None
     report: Report = unreported
     timer: Callable[[], float] = time.monotonic
 
@@ -177,10 +178,19 @@ class KnowledgePruningService:
         since = self.redating.run(run, cursor, lambda: self._is_over(ends))
         if not run.unfinished:
             self._remove(run, since, ends)
-            removed, kept = self.leftovers(lambda: self._is_over(ends))
-            run.notes += (_REMOVED_FILES.format(removed),) if removed else ()
-            run.notes += (_KEPT_FILES.format(kept),) if kept else ()
+            run.notes += tuple(self._remove_leftovers(ends))
         self.purge()
+
+    def _remove_leftovers(self, ends: float | None) -> Iterator[str]:
+        """Removes files of versions that were never finished; yields notes."""
+        if self.leftovers is None:
+            yield _NO_FILES
+            return
+        removed, kept = self.leftovers(lambda: self._is_over(ends))
+        if removed:
+            yield _REMOVED_FILES.format(removed)
+        if kept:
+            yield _KEPT_FILES.format(kept)
 
     def _publish(self, report: PruneReport) -> None:
         if report.stopped:
