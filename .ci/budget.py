@@ -67,6 +67,11 @@ def _distributions() -> Iterator[tuple[str, str]]:
         yield from ((folder.name, source) for _, source in _sources(folder / "python"))
 
 
+def tests_of(root: Path) -> list[str]:
+    """The text of each module of tests, those of distributions included."""
+    return [source for folder in (root / "tests", *root.glob("layers/*/tests")) for _, source in _sources(folder)]
+
+
 def library() -> Figures:
     """Files, lines and tokens of each package of the library, and of each distribution beside it."""
     figures: Figures = {}
@@ -92,7 +97,7 @@ def counts() -> dict[str, int]:
         inner = (command.get_command(context, name) for name in command.list_commands(context))
         return sum(commands(each, click.Context(each, context, each.name)) for each in inner if each)
 
-    tests = [source for _, source in _sources(ROOT / "tests")]
+    tests = tests_of(ROOT)
     core = [source for _, source in _sources(LIBRARY)]
     core_lines = sum(len(source.splitlines()) for source in core)
     return {

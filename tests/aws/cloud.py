@@ -22,10 +22,10 @@ from opx.system import bootstrap
 from opx_aws.bedrock_embedder import BedrockEmbedder
 from opx_aws.handled_events import DynamoHandledEvents
 from opx_aws.opensearch import OpenSearchIndex, ensure_index, opensearch_client
-from tests.aws.tables import create_tables
 from tests.doubles.bedrock import BedrockDouble
 from tests.doubles.opensearch import OpenSearchDouble
 from tests.support.agent_calls import ask
+from tests.support.dynamo_tables import create_tables
 from tests.support.fakes import FakeContext
 
 BUCKET = "opx-knowledge-corpus"

@@ -16,8 +16,8 @@ from opx.graph.aliases import AliasRegistry
 from opx.ports.tables import ALIASES
 from opx_aws.table import DynamoTable
 from opx_testing.fake_time import FakeTime
-from tests.aws.tables import create_table
 from tests.doubles.hooked_table import OneCallAtATime
+from tests.support.dynamo_tables import create_table
 from tests.support.fakes import at_once
 
 ACME, SHOP = Scope("acme"), Scope("acme", project_id="shop")

@@ -20,7 +20,7 @@ from opx_aws.table import DynamoTable
 from opx_aws.telemetry import CloudWatchMetrics
 from opx_telemetry.baselines.readings import Reading
 from opx_telemetry.baselines.store import BaselineStore
-from tests.aws.tables import create_table
+from tests.support.dynamo_tables import create_table
 
 DAY = 86_400
 CPU = MetricQuery("AWS/EC2", "CPUUtilization", "InstanceId")

@@ -14,7 +14,7 @@ from opx.ports.tables import ALL_TABLES, TableSpec
 from opx_aws.table import FLOATS, DynamoTable, from_attributes, to_attributes
 from opx_aws.vendor_errors import Backoff
 from opx_testing.fake_time import FakeTime
-from tests.aws.tables import create_table
+from tests.support.dynamo_tables import create_table
 
 SPEC = TableSpec("things", "id", ttl="ttl")
 BACKOFF = Backoff(attempts=3, base=1.0, random=lambda: 0.0)

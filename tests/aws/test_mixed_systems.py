@@ -12,7 +12,7 @@ from opx.ingestion.events import Result
 from opx.ports.tables import ALL_TABLES
 from opx.settings import Settings
 from opx.system import bootstrap
-from tests.aws.tables import create_tables
+from tests.support.dynamo_tables import create_tables
 from tests.support.fakes import WordsEmbedder
 
 DISK = "# Disk full\n\nFind the biggest directories with du.\n"

@@ -14,7 +14,7 @@ from opx.errors import StoreUnavailableError
 from opx_aws.clients import client as deployed_client
 from opx_aws.table import DynamoTable
 from opx_testing.things import THINGS, a_thing, names
-from tests.aws.tables import create_table
+from tests.support.dynamo_tables import create_table
 
 BEFORE_SEND = "before-send.dynamodb.Query"
 BUILT = "before-call.dynamodb.Query"

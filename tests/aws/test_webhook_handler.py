@@ -18,8 +18,8 @@ from opx.runtime.functions import FunctionFailedError
 from opx.settings import Settings
 from opx.system import bootstrap
 from tests.aws.cloud import BUCKET, PREFIX
-from tests.aws.tables import create_table
 from tests.support.api_requests import a_request, answered
+from tests.support.dynamo_tables import create_table
 from tests.support.fakes import FakeContext, function_logs
 from tests.support.webhook_support import KNOWLEDGE, NOW, SECRETS, an_incident, an_issue, bare, github, pagerduty
 

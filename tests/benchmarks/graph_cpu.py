@@ -33,8 +33,8 @@ from opx.settings import Settings
 from opx.system import bootstrap
 from opx_aws.clients import client
 from opx_quality.evaluation.datasets import load_dataset
-from tests.aws.tables import create_table
 from tests.quality.graph_questions import CONFIG, FOLDER, NOW, PATIENCE, RELATED, GraphQuestions
+from tests.support.dynamo_tables import create_table
 
 VCPUS = 1024 / 1769
 """Of a function with 1,024 MB: Lambda gives one to 1,769 MB."""

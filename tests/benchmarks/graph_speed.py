@@ -151,7 +151,7 @@ def on_dynamodb(nodes: int, edges: int) -> None:
     from moto import mock_aws
 
     from opx_aws.table import DynamoTable
-    from tests.aws.tables import create_table
+    from tests.support.dynamo_tables import create_table
 
     with mock_aws():
         client: Any = boto3.Session("testing", "testing", region_name="eu-central-1").client("dynamodb")

@@ -16,7 +16,7 @@ import pytest
 from opx.connectors.deliveries import Delivery
 from tests.console.served import OPX, Console, running
 from tests.console.test_actions import eventually, go
-from tests.redis.server import LocalRedis, NoRedisError, running_redis
+from tests.support.redis_server import LocalRedis, NoRedisError, running_redis
 from tests.support.stream_support import an_incident
 from tests.support.webhook_support import KEY, KNOWLEDGE, an_issue, github
 

@@ -23,8 +23,8 @@ from opx.ports.tables import DOCUMENTS, SHARDS
 from opx_aws.table import DynamoTable
 from opx_testing.entries import EVERYONE, VECTOR_DIMENSION, a_change, a_removal, an_entry, any_vector
 from opx_testing.fake_time import FakeTime
-from tests.aws.tables import create_table
 from tests.doubles.hooked_table import HookedTable, OneCallAtATime
+from tests.support.dynamo_tables import create_table
 
 
 def the(version: CorpusVersion) -> str:

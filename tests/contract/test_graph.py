@@ -24,7 +24,7 @@ from opx.ports import Item, Table
 from opx.ports.tables import GRAPH
 from opx_aws.table import DynamoTable
 from opx_testing.fake_time import FakeTime
-from tests.aws.tables import create_table
+from tests.support.dynamo_tables import create_table
 from tests.support.graph_support import ACME, GLOBAL, Renaming, a_node, an_edge, an_origin, stating
 
 ALL = (*GLOBAL, ACME.key)

@@ -22,9 +22,9 @@ from opx_aws.queue import SqsQueue
 from opx_testing.fake_time import FakeTime
 from opx_testing.object_store import ObjectStoreContract
 from opx_testing.queue import QueueContract
-from tests.aws.tables import create_table
 from tests.doubles.hooked_table import OneCallAtATime
 from tests.doubles.memory_bucket import MemoryObjects
+from tests.support.dynamo_tables import create_table
 
 PROJECT = {"clientId": "acme", "projectId": "shop"}
 

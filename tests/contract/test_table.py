@@ -17,9 +17,9 @@ from opx_testing.table import TableContract
 from opx_testing.table_query import QueryContract
 from opx_testing.table_spread import SpreadContract
 from opx_testing.things import ALL_STATES, SPREAD_THINGS, THINGS, a_thing, names
-from tests.aws.tables import create_table
 from tests.doubles.counted_writes import CountedWrites
 from tests.doubles.hooked_table import OneCallAtATime
+from tests.support.dynamo_tables import create_table
 
 
 class TestSqliteTable(TableContract):

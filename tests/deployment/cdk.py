@@ -45,7 +45,7 @@ class Cdk:
             | {
                 "PATH": f"{ROOT / '.venv' / 'bin'}{os.pathsep}{os.environ['PATH']}",
                 "CDK_DISABLE_VERSION_CHECK": "1",
-                "CDK_VALIDATION": "false",  # as in tests/conftest.py
+                "CDK_VALIDATION": "false",  # as in tests/plugin.py
                 "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION": "1",
             }
         )

@@ -22,7 +22,7 @@ _DEFINED = re.compile(r"^ *(?:class|def) (\w+)|^ *(\w+)(?:: [^=\n]+)?(?: =|$)", 
 def defined() -> dict[str, list[str]]:
     """Modules of the library by the names that they define, and by their own names."""
     found: dict[str, list[str]] = {}
-    for path in LAYERS.rglob("*.py"):
+    for path in LAYERS.glob("*/python/**/*.py"):
         module = ".".join(Path(*path.relative_to(LAYERS).parts[2:]).with_suffix("").parts).removesuffix(".__init__")
         names = {one or other for one, other in _DEFINED.findall(path.read_text(encoding="utf-8"))}
         for name in (*names, *re.split(r"\W", module)):

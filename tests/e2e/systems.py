@@ -35,8 +35,8 @@ from opx_aws.opensearch_schema import CLASSIC_ENGINE
 from opx_aws.ports import FunctionWorkQueue
 from opx_aws.queue import SqsQueue
 from opx_testing.fake_time import FakeTime
-from tests.aws.tables import create_tables
 from tests.doubles.opensearch import OpenSearchDouble
+from tests.support.dynamo_tables import create_tables
 from tests.support.fakes import WordsEmbedder
 
 BACKENDS = ("embedded", "nextgen", "classic")

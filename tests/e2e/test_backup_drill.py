@@ -20,9 +20,9 @@ from opx.system import bootstrap
 from opx_assurance.archive.exporting import ARCHIVED
 from opx_assurance.capability import assurance
 from opx_telemetry.capability import baselines
-from tests.aws.tables import create_table
 from tests.e2e.systems import SystemUnderTest, a_system
 from tests.support.captures import capture_failure_solution
+from tests.support.dynamo_tables import create_table
 from tests.support.fakes import WordsEmbedder
 
 PROCEDURES = "runbooks/procedures"

@@ -12,8 +12,8 @@ import pytest
 from opx.ports.tables import OUTCOMES, PATTERNS, PROJECTS, STAGING
 from opx_aws.table import DynamoTable
 from opx_testing.fake_time import FakeTime
-from tests.aws.tables import create_table
 from tests.support.captures import capture_gate_approval
+from tests.support.dynamo_tables import create_table
 from tests.support.lessons import OTHER_STEPS, OTHER_WORDS, Died, School, a_school, sqlite_tables
 
 MOST_WRITES = 80

@@ -23,10 +23,10 @@ from opx.system import bootstrap
 from opx_aws.object_store import PART_BYTES
 from opx_streams import capability
 from opx_streams.webhooks.receiving import answer
-from tests.aws.tables import create_table
 from tests.infra.templates import Assembly, listed
 from tests.infra.test_ingestion import BUCKET
 from tests.support.builders import a_document
+from tests.support.dynamo_tables import create_table
 from tests.support.webhook_support import KNOWLEDGE, NOW, SecretsInMemory, an_issue, github
 
 Pair = tuple[str, str]

@@ -13,8 +13,8 @@ import redis
 from opx_streams import capability
 from opx_streams.redis_streams import ATTEMPTS, BATCH, GROUP, RedisStreamFeed
 from opx_streams.streams.taking import StreamTaker
-from tests.redis.server import LocalRedis, NoRedisError, running_redis
 from tests.support.cli_support import Opx
+from tests.support.redis_server import LocalRedis, NoRedisError, running_redis
 from tests.support.stream_support import SystemUnderTest, a_stream, an_incident
 
 pytestmark = pytest.mark.redis

@@ -23,7 +23,10 @@ SOURCES = {
         f"layers/{one.parent.name}/python": (one.parent.name.replace("-", "_"),)
         for one in ROOT.glob("layers/opx*/python")
     },
-    ".": ("infra", "tests", "lambdas", "examples"),
+    ".": (
+        *("infra", "tests", "lambdas", "examples"),
+        *(one.relative_to(ROOT).as_posix() for one in ROOT.glob("layers/*/tests")),
+    ),
 }
 """Folders that modules are imported from, with their packages."""
 
@@ -73,7 +76,7 @@ def importers(known: Mapping[str, Path]) -> Importers:
 
 
 def is_test(name: str) -> bool:
-    return name.startswith("tests.") and name.rpartition(".")[2].startswith("test_")
+    return name.startswith(("tests.", "layers.")) and name.rpartition(".")[2].startswith("test_")
 
 
 def reached(changed: Iterable[str], importers: Importers) -> Iterator[str]:

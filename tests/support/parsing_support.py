@@ -6,6 +6,7 @@ import io
 from collections.abc import Iterable, Iterator
 
 import pytest
+from hypothesis import strategies as st
 
 from opx.domain.documents import DocumentChunk
 from opx.domain.knowledge import Category, Tier
@@ -14,6 +15,17 @@ from opx.formats.markdown_lines import scan
 from opx.formats.registry import parse
 from opx.formats.source import ParsedSource
 from opx.ingestion.chunking import DEFAULT_OVERLAP, DEFAULT_TOKENS, ChunkOwner, chunk_lines
+
+PREFIXES = ("", "> ", "- ", "  ", "1. ", "> - ", "- > ", "   ", "    ", ">", "- - ", "10. ", "\t")
+BODIES = (
+    "# a", "###### b", "#", "#c", "text", "", "```", "```sh", "```not `a` fence", "````", "~~~", "~~~~ sh", "===", "---", "-",
+    "***", "<!--", "-->", "<!-- x -->", "<!-- x --># d", "<!-- x -->```", "<!", "-- y -->", "<div>", "</div>", "<pre>",
+    "</pre>", "<?x", "<b>", "[a]: /u", "| a |", "|---|", "`x`", "\\", "a\r# b",
+)  # fmt: skip
+MARKDOWN = st.lists(st.tuples(st.sampled_from(PREFIXES), st.sampled_from(BODIES)).map("".join), max_size=9).map(
+    "\n".join
+)
+"""Lines that nest, open and close whatever lines of Markdown can."""
 
 
 def a_category(**json_mapping: str) -> Category:

@@ -29,7 +29,7 @@ def sampled(cases: Sequence[Case], part: int) -> Sequence[Case]:
 MANY = 4
 """Cases of one test from which on they are taken to be alike."""
 
-_ALIKE_IN = ("tests/unit/", "tests/contract/")
+_ALIKE_IN = ("tests/unit/", "tests/contract/", "layers/")
 _WHOLE = ("tests/isolation/", "tests/unit/test_architecture.py", "tests/unit/domain/test_policy.py")
 """Isolation is tried whole, as are rules about each module and each role."""
 

@@ -23,7 +23,7 @@ def glossary_types() -> list[str]:
 def defined_names() -> Iterator[str]:
     """Names of packages, modules, classes, functions, fields and constants."""
     yield from ("opx", "*")
-    for file in LAYERS.rglob("*.py"):
+    for file in LAYERS.glob("*/python/**/*.py"):
         yield from (file.stem, file.parent.name)
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ClassDef | ast.FunctionDef):

@@ -11,7 +11,7 @@ from opx.formats.markdown import nested
 from opx.formats.markdown_lines import scan
 from opx.formats.metadata import validated
 from opx_connectors.forums.threads import Post, checked_time, described, thread
-from tests.unit.formats.test_markdown_lines import MARKDOWN
+from tests.support.parsing_support import MARKDOWN
 
 
 def headings(text: str) -> list[tuple[int, str]]:

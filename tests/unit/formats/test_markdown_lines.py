@@ -14,6 +14,7 @@ from markdown_it import MarkdownIt
 from opx.formats.markdown import nested
 from opx.formats.markdown_lines import Break, Line, scan
 from opx.formats.writing import PIECE, with_repeated_heads
+from tests.support.parsing_support import MARKDOWN
 
 calm = settings(deadline=None)  # a busy machine is no failure
 
@@ -290,15 +291,6 @@ def test_a_huge_head_is_not_repeated() -> None:
     assert joined(head + "".join(rows(100))).count("wide wide") == joined(head).count("wide wide")
 
 
-PREFIXES = ("", "> ", "- ", "  ", "1. ", "> - ", "- > ", "   ", "    ", ">", "- - ", "10. ", "\t")
-BODIES = (
-    "# a", "###### b", "#", "#c", "text", "", "```", "```sh", "```not `a` fence", "````", "~~~", "~~~~ sh", "===", "---", "-",
-    "***", "<!--", "-->", "<!-- x -->", "<!-- x --># d", "<!-- x -->```", "<!", "-- y -->", "<div>", "</div>", "<pre>",
-    "</pre>", "<?x", "<b>", "[a]: /u", "| a |", "|---|", "`x`", "\\", "a\r# b",
-)  # fmt: skip
-MARKDOWN = st.lists(st.tuples(st.sampled_from(PREFIXES), st.sampled_from(BODIES)).map("".join), max_size=9).map(
-    "\n".join
-)
 LEVELS = st.integers(1, 3)
 
 

@@ -28,11 +28,11 @@ from opx.settings import Settings
 from opx.system import bootstrap
 from opx_aws.table import DynamoTable
 from opx_testing.fake_time import FakeTime
-from tests.aws.tables import create_tables
 from tests.doubles.hooked_table import CountedReads
 from tests.support import builders
 from tests.support.archive_support import tagged
 from tests.support.builders import changed
+from tests.support.dynamo_tables import create_tables
 from tests.support.lessons import Died, Writes
 from tests.support.sampling import sampled
 

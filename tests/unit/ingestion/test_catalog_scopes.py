@@ -23,9 +23,9 @@ from opx.ports import Item, KeyRange, Table
 from opx.ports.tables import CALENDAR, DOCUMENTS
 from opx_aws.table import DynamoTable
 from opx_testing.fake_time import FakeTime
-from tests.aws.tables import create_table
 from tests.support.archive_support import services_at
 from tests.support.builders import a_document
+from tests.support.dynamo_tables import create_table
 
 CATEGORIES = ("postmortems", "runbooks", "runbooks/architecture", "runbooks/procedures", "runbooks_old")
 ACME, ACME_SHOP, ACME_TILL = Scope("acme"), Scope("acme", project_id="shop"), Scope("acme", project_id="till")

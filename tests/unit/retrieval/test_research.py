@@ -4,70 +4,20 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
 import pytest
 
 from opx.domain.queries import MAX_QUERY_CHARACTERS, QueryConfig, SearchMode
-from opx.domain.results import Answer, RetrievalResult, ScoreParts
+from opx.domain.results import Answer
 from opx.errors import IndexWakingError, InvalidInputError, ModelError, StoreUnavailableError, UnknownCategoryError
 from opx_web.reports import ResearchReport, StepKind, Stopped
 from opx_web.research.findings import MAX_CHARACTERS
-from opx_web.research.planners import RulePlanner
-from opx_web.research.planning import MAX_SUB_QUERIES, MAX_SUB_QUERY_CHARACTERS, Plan, Planner, SoFar, SubQuery
-from opx_web.research.researcher import MAX_WORKERS, Researcher, Workers
-
-TWO_PARTS = "disk full on the database host and expired TLS certificate"
-DISK, TLS = "disk full on the database host", "expired TLS certificate"
-
-
-def a_result(
-    content: str = "Delete old logs.",
-    *,
-    confidence: float = 0.9,
-    title: str = "Disk full",
-    chunk: str = "",
-    document: str = "",
-    tier: str = "internal",
-    trust: float = 1.0,
-    flags: Sequence[str] = (),
-) -> RetrievalResult:
-    metadata = {
-        "title": title,
-        "section": ["Steps"],
-        "chunkId": chunk or f"{title}/{content}",
-        "documentId": document or title,
-        **({"flags": list(flags)} if flags else {}),
-    }
-    parts = ScoreParts(1, 1.0, 1, 0.5, 0.9, confidence, trust, confidence * trust)
-    return RetrievalResult(
-        content, confidence * trust, tier, "runbooks", f"docs/{title}.md", "2026-01-01", trust, metadata, parts
-    )
-
-
-@dataclass
-class Library:
-    """Answers from a table: a question's text, or a word of it, and the results for it. Records the queries."""
-
-    found: Mapping[str, Sequence[RetrievalResult] | BaseException] = field(default_factory=dict)
-    before: Callable[[str], object] = lambda _: None
-    calls: list[tuple[str, QueryConfig]] = field(default_factory=list)
-
-    def answer(self, query: str, config: QueryConfig | None = None) -> Answer:
-        assert config is not None
-        self.calls.append((query, config))
-        self.before(query)
-        results = next((results for word, results in self.found.items() if word in query), ())
-        if isinstance(results, BaseException):
-            raise results
-        good = tuple(result for result in results if result.confidence >= config.min_confidence)
-        return Answer(query, good, unconfirmed=tuple(result for result in results if result not in good))
-
-    @property
-    def queries(self) -> list[str]:
-        return [query for query, _ in self.calls]
+from opx_web.research.planning import MAX_SUB_QUERIES, MAX_SUB_QUERY_CHARACTERS, Plan, SoFar, SubQuery
+from opx_web.research.researcher import MAX_WORKERS, Workers
+from tests.support.research_support import DISK, TLS, TWO_PARTS, Library, a_result, research
 
 
 @dataclass
@@ -94,20 +44,6 @@ class Planned:
 
 def queries(*texts: str, part: str = "") -> list[SubQuery]:
     return [SubQuery(text, "because", part) for text in texts]
-
-
-def research(
-    library: Library,
-    topic: str = TWO_PARTS,
-    max_iterations: int = 3,
-    *,
-    planner: Planner | None = None,
-    seconds: float = 5.0,
-    clock: Callable[[], float] = time.monotonic,
-    **config: object,
-) -> ResearchReport:
-    researcher = Researcher(library, planner or RulePlanner(), seconds=seconds, clock=clock)
-    return researcher.research_topic(topic, max_iterations, QueryConfig(**config))  # type: ignore[arg-type]
 
 
 def contents(report: ResearchReport) -> list[str]:

@@ -27,7 +27,7 @@ from tests.support.api_requests import ROUTE, Handler, a_token, call, check_desc
 from tests.support.cli_support import Opx
 from tests.support.fakes import Measured, function_logs
 from tests.support.remote_support import KINDS, opx_at
-from tests.unit.retrieval.test_research import a_result
+from tests.support.research_support import a_result
 
 VAULT = "clients/acme/documents/runbooks/vault.md"
 TOPIC = "frobnicator grease and the zebra enclosure"

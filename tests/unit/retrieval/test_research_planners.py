@@ -16,7 +16,7 @@ from opx_web.reports import Finding, StepKind, Stopped
 from opx_web.research.planners import ChatPlanner, Queries, RulePlanner
 from opx_web.research.planning import MAX_SUB_QUERIES, MAX_SUB_QUERY_CHARACTERS, OpenQuestion, SoFar
 from opx_web.research.topics import read_topic
-from tests.unit.retrieval.test_research import DISK, TLS, TWO_PARTS, Library, a_result, research
+from tests.support.research_support import DISK, TLS, TWO_PARTS, Library, a_result, research
 
 PLAIN = QueryConfig()
 

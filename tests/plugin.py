@@ -1,4 +1,5 @@
-"""Fixtures shared by all tests."""
+"""Hooks, settings of Hypothesis, and fixtures of all tests, here and in `layers/opx-*/tests`: pytest loads them as a plugin
+(`addopts` in `pyproject.toml`), once, whatever part runs."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import os
 import sqlite3
 from collections import Counter
 from collections.abc import Generator, Iterator
+from contextlib import closing
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     import boto3
 
     from opx.adapters.embedded.database import Database
+    from opx.adapters.web import HttpWeb
+    from tests.doubles.github_api import GitHubDouble
     from tests.doubles.misbehaving_site import MisbehavingSite
 
 EXAMPLES = 100
@@ -118,6 +122,22 @@ def site() -> Iterator[MisbehavingSite]:
 
     with MisbehavingSite() as running:
         yield running
+
+
+@pytest.fixture
+def github(site: MisbehavingSite) -> GitHubDouble:
+    from tests.doubles.github_api import GitHubDouble
+
+    return GitHubDouble(site)
+
+
+@pytest.fixture
+def web(site: MisbehavingSite) -> Iterator[HttpWeb]:
+    """A client of the site."""
+    from tests.doubles.misbehaving_site import a_web
+
+    with closing(a_web(site)) as client:
+        yield client
 
 
 @pytest.fixture
