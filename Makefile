@@ -20,7 +20,7 @@ SEED ?= 1
 SAMPLE ?= $(or $(OPX_TEST_SAMPLE),10)
 BASE ?=
 MYPY_CONFIG ?=
-ATTACKS ?= tests/attack tests/faults tests/damage tests/unit/domain/test_policy.py tests/isolation/test_policy_sequences.py tests/unit/lifecycle/test_archive_mutations.py
+ATTACKS ?= tests/attack tests/faults tests/damage tests/unit/domain/test_policy.py tests/isolation/test_policy_sequences.py layers/opx-assurance/tests/test_archive_mutations.py
 CONTEXT ?=
 YES ?=
 ASSEMBLY ?=
@@ -94,7 +94,7 @@ test-opensearch: $(VENV)/.ready-dev ## the index on a real OpenSearch node (Java
 	$(if $(EVAL_SET),$(BIN)/python -m tests.opensearch.compare $(EVAL_SET))
 
 test-redis: $(VENV)/.ready-dev ## streams on a real Redis (Debian's package redis-server)
-	$(BIN)/python -m pytest -m redis tests/redis
+	$(BIN)/python -m pytest -m redis layers/opx-streams/tests
 
 # The examples' frameworks have an environment of their own: they need other versions, and half a gigabyte.
 $(EXAMPLES)/.ready: $(REQUIREMENTS)/examples.txt pyproject.toml $(DISTRIBUTIONS) | $(VENV)/.ready-dev

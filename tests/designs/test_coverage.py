@@ -21,7 +21,7 @@ from opx.settings import Settings
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "coverage-of-the-designs.md"
 _ROW = re.compile(r"^\| (?P<promise>.+) \| (?P<shown>[^|]+) \|$")
-_TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::([\w:]+))?`")
+_TEST = re.compile(r"`((?:layers/opx-\w+/)?tests/[\w/]+\.py)(?:::([\w:]+))?`")
 
 
 def sections() -> dict[str, list[tuple[str, str]]]:

@@ -20,7 +20,7 @@ from opx_bulk.job import BulkKind, BulkReport, BulkStage
 from tests.support.bulk_support import contents, drained, put_pages, run, runner, system_at
 
 PAGES = 110
-ROOT = Path(__file__).resolve().parents[4]
+ROOT = Path(__file__).resolve().parents[3]
 PATIENCE = 120.0
 MOMENTS = {
     "listing": "shards/00000.jsonl",

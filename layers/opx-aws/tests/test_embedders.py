@@ -15,10 +15,11 @@ import boto3
 import pytest
 from botocore.config import Config
 
+from opx.adapters.embedded.database import Database
 from opx.adapters.embedded.table import SqliteTable
 from opx.errors import EmbeddingError, InvalidInputError, ThrottledError
 from opx.ingestion.indexing.embedding_cache import KEPT_AT_ONCE, CachedEmbedder
-from opx.ports import Embedder, Vector, Vectors
+from opx.ports import Embedder, Vector, Vectors, tables
 from opx.ports.search import TEXTS_A_STEP
 from opx.runtime.speed_limit import MARGIN, Quota, SpeedLimit
 from opx_aws.bedrock_embedder import BedrockEmbedder
@@ -36,6 +37,11 @@ if TYPE_CHECKING:
 TITAN_V2, TITAN_V1, COHERE = "amazon.titan-embed-text-v2:0", "amazon.titan-embed-text-v1", "cohere.embed-v4:0"
 COHERE_V3 = "cohere.embed-multilingual-v3"
 THREE_TRIES = Backoff(attempts=3, base=1.0, longest=9.0, random=lambda: 0.0)
+
+
+@pytest.fixture
+def table(database: Database, time: FakeTime) -> SqliteTable:
+    return SqliteTable(tables.EMBEDDINGS, database, clock=time.clock)
 
 
 @contextmanager
