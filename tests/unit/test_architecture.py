@@ -308,6 +308,17 @@ def test_nothing_imports_the_functions() -> None:
     )
 
 
+@pytest.mark.parametrize("folder", sorted(ROOT.glob("layers/*/tests")), ids=lambda folder: folder.parent.name)
+def test_tests_of_a_distribution_know_no_other_one(folder: Path) -> None:
+    package = folder.parent.name.replace("-", "_")
+    own = {found.target.partition(".")[0] for found in all_imports() if _within(found.module, package)}
+    known = (*own, "opx_testing", "tests.support", "tests.doubles")
+    ours = {module.partition(".")[0] for module in FILES} | {"infra", "tests"}
+    imports = [found for file in folder.rglob("*.py") for found in _imports(file.stem, _tree(file))]
+    assert imports
+    assert not broken([found for found in imports if found.of(*ours) and not found.of(*known)])
+
+
 @pytest.mark.parametrize("module", FILES)
 def test_the_environment_is_read_only_where_a_process_starts(module: str) -> None:
     if module in MAY_READ_ENVIRONMENT:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -59,6 +60,13 @@ def test_a_package_above_its_limit_fails_with_what_may_leave(budget: Any, above:
 
 def test_a_setting_more_fails_with_what_may_leave(budget: Any) -> None:
     assert found(budget, settings=11) == ["settings: 11, 10 at most. What may leave: a choice that nobody makes"]
+
+
+def test_tests_beside_a_distribution_count_as_tests(budget: Any, tmp_path: Path) -> None:
+    for folder in ("tests/unit", "layers/opx-a/tests", "layers/opx-a/python/opx_a"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "test_a.py").write_text(f"# {folder}\n")
+    assert budget.tests_of(tmp_path) == ["# tests/unit\n", "# layers/opx-a/tests\n"]
 
 
 def test_a_package_without_a_limit_fails(budget: Any) -> None:

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.changed import imports, reached
+from tests.support.changed import imports, modules, reached
 
 KNOWN = dict.fromkeys(("opx.a", "opx.b", "opx.b.c", "tests.support.d"), Path())
 
 IMPORTERS = {
     "opx.a": ["opx.b", "tests.unit.test_a"],
     "opx.b": ["tests.support.d", "opx.a"],
-    "tests.support.d": ["tests.unit.test_a", "tests.e2e.test_all"],
+    "tests.support.d": ["tests.unit.test_a", "layers.opx-c.tests.test_c", "tests.e2e.test_all"],
 }
 
 
@@ -31,7 +31,15 @@ def test_imports_are_found_anywhere_in_a_module(source: str, expected: list[str]
 
 
 def test_nearest_tests_come_first_and_each_once() -> None:
-    assert list(reached({"opx.a"}, IMPORTERS)) == ["tests.unit.test_a", "tests.e2e.test_all"]
+    assert list(reached({"opx.a"}, IMPORTERS)) == [
+        "tests.unit.test_a",
+        "layers.opx-c.tests.test_c",
+        "tests.e2e.test_all",
+    ]
+
+
+def test_modules_of_tests_beside_a_distribution_are_known() -> None:
+    assert {"tests.unit.test_changed", "layers.opx-streams.tests.test_arrivals"} <= set(modules())
 
 
 def test_a_changed_module_of_tests_comes_before_others() -> None:

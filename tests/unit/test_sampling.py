@@ -36,10 +36,11 @@ def cases_of(name: str, count: int) -> list[str]:
     return [f"{name}[{number}]" for number in range(count)]
 
 
-def test_of_many_cases_of_a_unit_test_a_part_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("module", ["tests/unit/a/test_b.py", "layers/opx-a/tests/test_b.py"])
+def test_of_many_cases_of_a_unit_test_a_part_is_left(monkeypatch: pytest.MonkeyPatch, module: str) -> None:
     monkeypatch.setattr(sampling, "EVERY", 3)
-    many, few = cases_of("tests/unit/a/test_b.py::test_c", 30), cases_of("tests/unit/a/test_b.py::test_d", 3)
-    left_out = without_most_of_the_many([*many, *few, "tests/unit/a/test_b.py::test_e"])
+    many, few = cases_of(f"{module}::test_c", 30), cases_of(f"{module}::test_d", 3)
+    left_out = without_most_of_the_many([*many, *few, f"{module}::test_e"])
     assert len(left_out) == 20
     assert left_out < set(many)
     assert left_out == without_most_of_the_many(reversed([*many, *few]))
