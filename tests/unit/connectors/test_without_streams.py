@@ -38,7 +38,7 @@ def test_streams_and_webhooks_can_not_be_registered(tmp_path: Path) -> None:
 
 def test_the_server_answers_deliveries_with_404(tmp_path: Path) -> None:
     with SystemUnderTest(tmp_path).services as services:
-        found = LocalDeliveries(lambda: services.optional_part("webhooks"), lambda: None)
+        found = LocalDeliveries(lambda: services.needed_part("webhooks"), lambda: None)
         reply = found.answer("POST", "/ingest/internal/operations/incidents", "", {}, b"{}")
     assert (reply["statusCode"], INSTALL in reply["body"]) == (404, True)
 

@@ -398,11 +398,14 @@ def test_without_its_distribution_a_command_names_it(name: str, tmp_path: Path) 
 
 def test_without_its_distribution_research_by_the_facade_names_it(tmp_path: Path) -> None:
     refused = without_it(tmp_path, RESEARCH, str(tmp_path / "home"))
-    assert "MissingDistributionError: research is not installed: pip install opx-web" in refused.stderr
+    assert (
+        "MissingDistributionError: the tool research_topic belongs to opx-web, which is not installed: pip install opx-web"
+        in refused.stderr
+    )
 
 
 def test_without_its_distribution_a_grant_of_its_tool_names_it(tmp_path: Path) -> None:
     file = Path(knowledge_file(tmp_path, ""))
     file.write_text(file.read_text().replace("\nagents:\n", "\nagents:\n  responder: [search_docs, research_topic]\n"))
     refused = without_it(tmp_path, GRANTS, str(file))
-    assert "the tool research_topic is part of opx-web, which is not installed: pip install opx-web" in refused.stderr
+    assert "the tool research_topic belongs to opx-web, which is not installed: pip install opx-web" in refused.stderr

@@ -14,7 +14,7 @@ from opx import plugins
 from opx.connectors.states import checked_cron
 from opx.domain.ids import stable_hash
 from opx.domain.sources import SourceDeclaration
-from opx.errors import InvalidInputError, MissingDistributionError, SourceBusyError
+from opx.errors import InvalidInputError, SourceBusyError, distribution_of
 from opx.ingestion.manager import IngestionManager
 from opx.ports import Storage, Tables, WorkQueue
 from opx.ports.queues import Functions
@@ -35,9 +35,6 @@ if TYPE_CHECKING:
 
 
 log = logging.getLogger(__name__)
-
-STREAMS = "opx-streams"
-"""The distribution that has streams and webhooks."""
 
 PULL_LEASE_SECONDS = 900.0
 NO_LEASE = -1.0
@@ -63,13 +60,13 @@ def unread_sections(path: Path | None) -> str:
     found = [name for name, section in sections.items() if section and section.entries()]
     if not found or plugins.names(plugins.PARTS) >= {"streams", "webhooks"}:
         return ""
-    return f"nothing reads {' and '.join(found)} of knowledge.yaml: pip install {STREAMS}"
+    return f"nothing reads {' and '.join(found)} of knowledge.yaml: pip install {distribution_of('part', 'streams')}"
 
 
 @dataclass(eq=False)
 class Connectors:
-    """Sources of an installation. `manager` stores documents in the corpus with the installation's scope; `part` has the
-    capabilities of other distributions, by name."""
+    """Sources of an installation. `manager` stores documents in the corpus with the installation's scope; `optional_part` and
+    `needed_part` have the capabilities of other distributions, by name (see `System`)."""
 
     installation: Installation
     tables: Tables
@@ -80,7 +77,8 @@ class Connectors:
     manager: Callable[[], IngestionManager]
     functions: Functions
     open_web: OpenWeb
-    part: Callable[[str], Any]
+    optional_part: Callable[[str], Any]
+    needed_part: Callable[[str], Any]
 
     def __post_init__(self) -> None:
         self._provided: dict[str, KnowledgeSource] = {}
@@ -182,7 +180,7 @@ class Connectors:
         if schedules := self.functions.source_schedules:
             for source in self.sources.all():
                 schedules.put(source)
-        if streams := self.part("streams"):
+        if streams := self.optional_part("streams"):
             streams.schedule()
 
     # -- feeds and queued pulls
@@ -195,7 +193,7 @@ class Connectors:
 
     def stream_feeds(self) -> Sequence[Feed]:
         """Feeds of the streams that this process can read."""
-        streams: StreamsPart | None = self.part("streams")
+        streams: StreamsPart | None = self.optional_part("streams")
         if problem := unread_sections(self.installation.knowledge_path):
             log.warning("%s", problem)
         return streams.feeds() if streams else ()
@@ -211,7 +209,7 @@ class Connectors:
 
     @property
     def ways_in(self) -> ConnectedWaysIn:
-        return ConnectedWaysIn(self.control, self.provide, self.part)
+        return ConnectedWaysIn(self.control, self.provide, self.needed_part)
 
 
 # -- implementation of `WaysIn` for the manager
@@ -228,17 +226,15 @@ WATCHED_EVERY = "*/15 * * * *"
 @dataclass(eq=False)
 class ConnectedWaysIn:
     """Implements `WaysIn` for an installation. `provide` registers an object of this process as a source, with its
-    schedule and its category, and returns its id; `part` has the capabilities of other distributions, by name."""
+    schedule and its category, and returns its id; `needed_part` has the capabilities of other distributions, by name."""
 
     control: SourceControl
     provide: Callable[[KnowledgeSource, str, str], str]
-    part: Callable[[str], Any]
+    needed_part: Callable[[str], Any]
 
     def webhook_endpoint(self, tier: str, category: str) -> str:
         """See `IngestionManager.get_webhook_endpoint`."""
-        webhooks: WebhooksPart | None = self.part("webhooks")
-        if webhooks is None:
-            raise MissingDistributionError("the receiver of webhooks", STREAMS)
+        webhooks: WebhooksPart = self.needed_part("webhooks")
         return webhooks.endpoint(tier, category)
 
     def register(
@@ -259,9 +255,7 @@ class ConnectedWaysIn:
 
     def subscribe(self, stream: str, category: str, pattern: Mapping[str, Any] | None) -> str:
         """See `IngestionManager.subscribe_stream`."""
-        streams: StreamsPart | None = self.part("streams")
-        if streams is None:
-            raise MissingDistributionError("the reader of streams", STREAMS)
+        streams: StreamsPart = self.needed_part("streams")
         source, _, topic = stream.partition("#")
         return streams.subscribe(source, category, pattern, topic=topic)
 
