@@ -24,21 +24,27 @@ _DISTRIBUTIONS = {
     "opx-assurance": {"command": "seal repair reconcile export import", "part": "assurance"},
     "opx-bulk": {"command": "bulk", "rows": "bulk"},
     "opx-quality": {"command": "contradictions eval", "rows": "evaluations"},
-    "opx-serve": {"command": "serve mcp console run"},
-    "opx-streams": {"command": "stream webhook", "part": "streams webhooks", "rows": "streams webhooks"},
+    "opx-serve": {"command": "serve mcp console run", "section": "tokens"},
+    "opx-streams": {
+        "command": "stream webhook",
+        "part": "streams webhooks",
+        "rows": "streams webhooks",
+        "section": "streams webhooks",
+    },
     "opx-telemetry": {
         "command": "baseline ops",
         "part": "baselines",
         "rows": "baselines",
+        "section": "telemetry baselines",
         "tool": "query_logs correlate_metrics analyze_traces get_baseline",
     },
-    "opx-web": {"command": "research web", "part": "internet", "tool": "research_topic"},
+    "opx-web": {"command": "research web", "part": "internet", "section": "internet", "tool": "research_topic"},
 }
 """Distributions of the library that may not be installed, and the names of what they add."""
 
 
 def distribution_of(kind: str, name: str) -> str:
-    """The distribution of the library that has a command, a part, rows or a tool; "" for none."""
+    """The distribution of the library that has a command, part or tool, or reads rows or a section; "" for none."""
     return next((one for one, kinds in _DISTRIBUTIONS.items() if name in kinds.get(kind, "").split()), "")
 
 

@@ -7,20 +7,18 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from opx import plugins
 from opx.connectors.states import checked_cron
 from opx.domain.ids import stable_hash
 from opx.domain.sources import SourceDeclaration
-from opx.errors import InvalidInputError, SourceBusyError, distribution_of
+from opx.errors import InvalidInputError, SourceBusyError
 from opx.ingestion.manager import IngestionManager
 from opx.ports import Storage, Tables, WorkQueue
 from opx.ports.queues import Functions
 from opx.ports.sources import OpenWeb, Secrets
 from opx.ports.tables import SOURCES
-from opx.runtime.knowledge_file import Installation, read_section
+from opx.runtime.knowledge_file import Installation, unread_sections
 from opx.runtime.machine import path_here
 from opx.runtime.metrics import Report, unreported
 
@@ -52,15 +50,6 @@ class StreamsPart(Protocol):
 
     def subscribe(self, source: str, category: str, pattern: Mapping[str, Any] | None, *, topic: str) -> str:
         """Ingests the records of a stream from now on. Returns the stream's name. Raises `InvalidInputError`."""
-
-
-def unread_sections(path: Path | None) -> str:
-    """The problem of streams and webhooks that the file declares without being read; "" for none."""
-    sections = {name: read_section(name, path) for name in ("streams", "webhooks")}
-    found = [name for name, section in sections.items() if section and section.entries()]
-    if not found or plugins.names(plugins.PARTS) >= {"streams", "webhooks"}:
-        return ""
-    return f"nothing reads {' and '.join(found)} of knowledge.yaml: pip install {distribution_of('part', 'streams')}"
 
 
 @dataclass(eq=False)
@@ -194,8 +183,8 @@ class Connectors:
     def stream_feeds(self) -> Sequence[Feed]:
         """Feeds of the streams that this process can read."""
         streams: StreamsPart | None = self.optional_part("streams")
-        if problem := unread_sections(self.installation.knowledge_path):
-            log.warning("%s", problem)
+        for section, distribution in unread_sections(self.installation.knowledge_path).items():
+            log.warning("nothing reads %s of knowledge.yaml: pip install %s", section, distribution)
         return streams.feeds() if streams else ()
 
     def pull_requests(self, report: Report = unreported) -> PullRequests:

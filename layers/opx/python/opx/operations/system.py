@@ -381,7 +381,7 @@ class System:
             experience=lambda: self.learning.experience,
             observers=self.records.observers,
             past=self._past,
-            new_internet=partial(self.optional_part, "internet"),
+            new_internet=partial(self.needed_part, "internet"),
             words=lambda: self.ports.words,
         )
 

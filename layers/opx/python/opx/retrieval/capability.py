@@ -24,7 +24,6 @@ from opx.retrieval.judging import Validity
 from opx.retrieval.query import NOT_CONFIGURED, KnowledgeQuery, MeasuredQuery
 from opx.retrieval.searching import CalibratedModels, RememberedVectors, SearchRules, TierSearch
 from opx.retrieval.stages import (
-    NOT_INSTALLED,
     AddLearnt,
     ByIndex,
     ByWords,
@@ -105,7 +104,7 @@ class NewObservers(Protocol):
 @dataclass(eq=False)
 class Questions:
     """Answers questions over the whole corpus. `past` returns the engine for a question as of a past time,
-    `new_internet` opens live search of the web; None if it isn't installed; `words` opens segments of words."""
+    `new_internet` opens live search of the web, or raises `MissingDistributionError`; `words` opens segments of words."""
 
     installation: Installation
     _: KW_ONLY
@@ -117,7 +116,7 @@ class Questions:
     experience: Callable[[], ExperienceByScope]
     observers: NewObservers
     past: Past
-    new_internet: Callable[[], LiveSearch | None]
+    new_internet: Callable[[], LiveSearch]
     words: Callable[[], WordsSegments]
 
     @cached_property
@@ -299,7 +298,4 @@ class Questions:
         except (KnowledgeConfigError, PluginError) as exc:
             log.exception("live search can't be set up")
             return Answer(query, (), partial=True, notes=(str(exc),))
-        if search is None:
-            log.warning("%s", NOT_INSTALLED)
-            return Answer(query, (), partial=True, notes=(NOT_INSTALLED,))
         return search.answer(query, max_results, client_id=client_id)

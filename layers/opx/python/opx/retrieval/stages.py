@@ -363,7 +363,6 @@ def _provided(entry: Marked) -> Stage:
 # -- the live web, the last tier
 
 LIVE = "live"
-NOT_INSTALLED = "live search of the web is configured, but not installed: pip install opx-web"
 BEST_LIVE_CONFIDENCE = 0.6
 """Confidence of a search engine's first result: only its rank is known, so that it is below the 0.7 that an internal answer
 needs."""
