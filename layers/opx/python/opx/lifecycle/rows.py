@@ -22,6 +22,7 @@ from opx.ports.holdings import HeldItems, Holding, in_table, is_of
 from opx.ports.rows import RowKind, Rows, by_client, by_scope, require_text, scope_key
 from opx.ports.tables import (
     ALIASES,
+    ALL_TABLES,
     ANNOUNCEMENTS,
     BASELINES,
     CALENDAR,
@@ -144,6 +145,13 @@ def all_rows() -> tuple[Rows, ...]:
     """Rows of the core, then those of installed distributions. Raises `PluginError` for rows that can't be used."""
     found = (plugins.load(plugins.ROWS, name, Rows) for name in sorted(plugins.names(plugins.ROWS)))
     return (*CORE, *filter(None, found))
+
+
+def all_tables() -> tuple[TableSpec, ...]:
+    """Tables of the core, and those that installed plugins have of their own. Rows that can't be used are logged."""
+    known = {spec.name for spec in ALL_TABLES}
+    tables = (rows.table for rows in plugins.load_all(plugins.ROWS, Rows).values())
+    return (*ALL_TABLES, *{spec.name: spec for spec in tables if spec.name not in known}.values())
 
 
 def row_holdings(system: Any) -> list[Holding]:
