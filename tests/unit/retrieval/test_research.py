@@ -55,7 +55,7 @@ class Library:
     before: Callable[[str], object] = lambda _: None
     calls: list[tuple[str, QueryConfig]] = field(default_factory=list)
 
-    def answer(self, query: str, config: QueryConfig | None = None) -> Answer:
+    def search(self, query: str, config: QueryConfig | None = None) -> Answer:
         assert config is not None
         self.calls.append((query, config))
         self.before(query)
@@ -352,7 +352,7 @@ class TestFailures:
 
     def test_a_partial_answer_makes_a_partial_report(self) -> None:
         class Half(Library):
-            def answer(self, query: str, config: QueryConfig | None = None) -> Answer:
+            def search(self, query: str, config: QueryConfig | None = None) -> Answer:
                 return Answer(query, (a_result(),), partial=True, notes=("the vector leg is missing",))
 
         report = research(Half())

@@ -111,7 +111,7 @@ class Knowledge:
     def search_internet(self, query: str, max_results: int = 5) -> list[RetrievalResult]:
         """Returns results of the internet tier, live ones included where a search engine is configured."""
         if self._context is not None:
-            search = self._context.system.questions.search(self._context.identity)
+            search = self._context.system.questions.for_reader(self._context.identity)
             return search.search_internet(query, max_results)
         config = QueryConfig(tiers=("internet",), include_internet=True, max_results=max_results, min_confidence=0)
         return self.query(query, config)

@@ -123,7 +123,7 @@ class Questions:
     def documents(self) -> ReadableDocuments:
         return ReadableDocuments(self.installation, self.corpus)
 
-    def search(
+    def for_reader(
         self,
         identity: Identity | None = None,
         report: Report = unreported,
@@ -133,9 +133,10 @@ class Questions:
         hidden: frozenset[str] = frozenset(),
         words: bool = False,
     ) -> KnowledgeQuery:
-        """Search for this identity, or for the configured one. Answers are reported as metrics and, if `recorded`, written
-        to the audit log and, with `gaps`, to the gaps, depending on the settings. Categories in `hidden` aren't searched.
-        With `words`, a question that finds the index asleep is answered by words alone, where the settings allow that."""
+        """The query service of this identity, or of the configured one. Answers are reported as metrics and, if `recorded`,
+        written to the audit log and, with `gaps`, to the gaps, depending on the settings. Categories in `hidden` aren't
+        searched. With `words`, a question that finds the index asleep is answered by words alone, where the settings allow
+        that."""
         caller = self.installation.identity_of(identity)
         try:
             reader = self.corpus.projects.reader(caller)
@@ -294,8 +295,8 @@ class Questions:
         try:
             if not self.installation.declared(configures_internet):
                 return Answer(query, (), notes=(NOT_CONFIGURED,))
-            search = self.new_internet()
+            live = self.new_internet()
         except (KnowledgeConfigError, PluginError) as exc:
             log.exception("live search can't be set up")
             return Answer(query, (), partial=True, notes=(str(exc),))
-        return search.answer(query, max_results, client_id=client_id)
+        return live.search(query, max_results, client_id=client_id)
