@@ -33,7 +33,7 @@ def posts(group: dict[str, Any], search: KnowledgeQuery) -> Iterator[str]:
             labels, notes = alert["labels"], alert.get("annotations", {})
             stated = [labels.get("alertname", ""), notes.get("summary", ""), notes.get("description", "")]
             question = " ".join(filter(None, stated))
-            yield message(labels.get("alertname", "An alert"), search.answer(question, CONFIG).results)
+            yield message(labels.get("alertname", "An alert"), search.search(question, CONFIG).results)
 
 
 def message(alert: str, found: Sequence[RetrievalResult]) -> str:
@@ -70,7 +70,7 @@ def main(listen: str) -> None:
     host, _, port = listen.rpartition(":")
     channel = os.environ["CHAT_WEBHOOK"]
     with open_system() as system:
-        search = system.questions.search(Identity())
+        search = system.questions.for_reader(Identity())
 
         def answer(group: dict[str, Any]) -> None:
             for text in list(posts(group, search)):

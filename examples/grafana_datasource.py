@@ -34,7 +34,7 @@ def table(columns: dict[str, str], rows: list[list[Any]]) -> dict[str, Any]:
 
 
 def runbooks(system: System, question: str) -> dict[str, Any]:
-    found = system.questions.search(Identity()).answer(question, CONFIG).results if question.strip() else []
+    found = system.questions.for_reader(Identity()).search(question, CONFIG).results if question.strip() else []
     rows = [[one.title, one.section, str(one.band), one.score, one.source] for one in found]
     return table({"page": "string", "section": "string", "band": "string", "score": "number", "source": "string"}, rows)
 

@@ -28,7 +28,7 @@ PROMPT = ChatPromptTemplate.from_messages([("system", INSTRUCTIONS), ("human", "
 
 
 class OpxRetriever(BaseRetriever):
-    """Passages for one identity. `search` is `system.questions.search(identity)`."""
+    """Passages for one identity. `search` is `system.questions.for_reader(identity)`."""
 
     search: Any
     config: QueryConfig = QueryConfig(min_confidence=0.2, max_results=5)
@@ -45,7 +45,7 @@ class OpxRetriever(BaseRetriever):
                     "score": result.score,
                 },
             )
-            for result in self.search.answer(query, self.config).results
+            for result in self.search.search(query, self.config).results
         ]
 
 
@@ -55,7 +55,7 @@ def passages(documents: list[Document]) -> str:
 
 def main(question: str) -> None:
     with open_system() as system:
-        retriever = OpxRetriever(search=system.questions.search(Identity()))
+        retriever = OpxRetriever(search=system.questions.for_reader(Identity()))
         for document in retriever.invoke(question):
             print(f"{document.metadata['score']:.2f} {document.metadata['band']} {document.metadata['title']}")
         given = {"passages": retriever | passages, "question": RunnablePassthrough()}

@@ -25,14 +25,14 @@ CONFIG = QueryConfig(min_confidence=0.2, max_results=5)
 
 
 class OpxRetriever(BaseRetriever):
-    """Passages for one identity. `search` is `system.questions.search(identity)`."""
+    """Passages for one identity. `search` is `system.questions.for_reader(identity)`."""
 
     def __init__(self, search: KnowledgeQuery) -> None:
         super().__init__()
         self._search = search
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        found = self._search.answer(query_bundle.query_str, CONFIG).results
+        found = self._search.search(query_bundle.query_str, CONFIG).results
         return [NodeWithScore(node=node_of(result), score=result.score) for result in found]
 
 
@@ -49,7 +49,7 @@ def node_of(result: RetrievalResult) -> TextNode:
 
 def main(question: str) -> None:
     with open_system() as system:
-        retriever = OpxRetriever(system.questions.search(Identity()))
+        retriever = OpxRetriever(system.questions.for_reader(Identity()))
         engine = RetrieverQueryEngine.from_args(retriever, llm=OpenAI(model="gpt-4.1-mini"))
         answer = engine.query(question)
         print(answer)

@@ -70,7 +70,7 @@ class Deployed:
         assert outcome.result in (Result.INGESTED, Result.DELETED), outcome
 
     def ask(self, question: str) -> list[str]:
-        answer = self.services.questions.search().answer(question, QueryConfig(min_confidence=0.0))
+        answer = self.services.questions.for_reader().search(question, QueryConfig(min_confidence=0.0))
         assert answer.notes == ()
         return [result.title for result in answer.results]
 

@@ -37,7 +37,7 @@ def test_a_document_is_ingested_found_changed_and_deleted(
             return [outcome.result for outcome in system.manager.work()]
 
         def titles() -> list[str]:
-            answer = system.questions.search().answer("disk full", QueryConfig(min_confidence=0))
+            answer = system.questions.for_reader().search("disk full", QueryConfig(min_confidence=0))
             return [result.title for result in answer.results]
 
         system.store.put(KEY, DISK.encode())

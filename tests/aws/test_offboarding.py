@@ -45,7 +45,7 @@ def fill(cloud: Cloud, client: str) -> None:
     cloud.delete(old)
     cloud.deliver()
     services = cloud.services
-    services.questions.search(Identity(client, "shop")).query("quantum gearbox")
+    services.questions.for_reader(Identity(client, "shop")).query("quantum gearbox")
     services.part(baselines).add([{"node": "n", "metric": "cpu", "value": 1.0}], scope=Scope(client))
     services.graph.aliases.register(Scope(client), f"service:{client}-co", f"service:checkout{client}")
     used = {"scopeKey": Scope(client).key, "documentKey": f"incident of {client}", "day": "2026-11-01"}

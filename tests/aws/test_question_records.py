@@ -36,7 +36,7 @@ def cloud(aws: boto3.Session) -> Iterator[Cloud]:
 
 
 def ask(services: System, query: str = TITLE) -> Any:
-    return services.questions.search(ACME).answer(query, QueryConfig(min_confidence=0.7))
+    return services.questions.for_reader(ACME).search(query, QueryConfig(min_confidence=0.7))
 
 
 def test_every_batch_of_documents_gives_another_version(cloud: Cloud) -> None:
@@ -51,7 +51,7 @@ def test_every_batch_of_documents_gives_another_version(cloud: Cloud) -> None:
 
 
 def test_the_number_of_corpus_changes_is_hidden_from_clients(cloud: Cloud) -> None:
-    of_everybody = cloud.services.questions.search(Identity()).answer(TITLE)
+    of_everybody = cloud.services.questions.for_reader(Identity()).search(TITLE)
     assert of_everybody.receipt
     assert of_everybody.receipt["corpusVersion"] == "0"
     assert len(ask(cloud.services).receipt["corpusVersion"]) == 16

@@ -108,7 +108,9 @@ def test_readers_find_their_own_documents_and_those_for_all_and_none_of_others(n
         night.collection.sleep_now()
         identity = Identity(client) if client else Identity()
         questions = night.cloud.services.questions
-        answer = questions.search(identity, words=True).answer(f"{SHOP_TITLE} {TITLE}", QueryConfig(min_confidence=0.0))
+        answer = questions.for_reader(identity, words=True).search(
+            f"{SHOP_TITLE} {TITLE}", QueryConfig(min_confidence=0.0)
+        )
         assert answer.partial
         return sorted(one.title for one in answer.results)
 

@@ -175,7 +175,7 @@ def a_session() -> boto3.Session:
 
 
 def search(services: System, text: str, config: QueryConfig) -> None:
-    services.questions.search(recorded=False).answer(text, config)
+    services.questions.for_reader(recorded=False).search(text, config)
 
 
 if __name__ == "__main__":

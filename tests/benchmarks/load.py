@@ -70,7 +70,7 @@ def measure(knowledge: KnowledgeQuery, mode: SearchMode, clients: int, answers: 
     config = QueryConfig(mode=mode, min_confidence=0.0)
     corpus = Corpus()
     queries = [corpus.text(random.Random(n).randrange(4, 9)) for n in range(QUESTIONS)]
-    alone = [_found(knowledge.answer(text, config)) for text in queries]
+    alone = [_found(knowledge.search(text, config)) for text in queries]
     together = Barrier(clients + 1)
 
     def client(number: int) -> list[tuple[float, bool]]:
@@ -89,7 +89,7 @@ def measure(knowledge: KnowledgeQuery, mode: SearchMode, clients: int, answers: 
 
 def _timed(knowledge: KnowledgeQuery, text: str, config: QueryConfig, expected: Found) -> tuple[float, bool]:
     started = time.perf_counter()
-    answer = knowledge.answer(text, config)
+    answer = knowledge.search(text, config)
     return 1000 * (time.perf_counter() - started), not answer.partial and _found(answer) == expected
 
 
@@ -117,7 +117,7 @@ def main() -> None:
     logged = Warnings()
     logging.basicConfig(handlers=[logged])
     with filled_system(args.chunks) as services:
-        knowledge = services.questions.search()
+        knowledge = services.questions.for_reader()
         for mode in MODES:
             before = logged.count
             figures = measure(knowledge, mode, args.clients, args.answers)

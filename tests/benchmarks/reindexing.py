@@ -63,7 +63,7 @@ def ask_questions(services: System, documents: int, stop: threading.Event, answe
         started = time.perf_counter()
         try:
             question = f"procedure {rng.randrange(documents)} step w{rng.randrange(50)}x"
-            answer = services.questions.search().answer(question, QueryConfig(min_confidence=0.0))
+            answer = services.questions.for_reader().search(question, QueryConfig(min_confidence=0.0))
             answers.partial += answer.partial
             if not answer.results:
                 answers.errors.append("no results")

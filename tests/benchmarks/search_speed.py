@@ -158,14 +158,14 @@ def _answers(index: EmbeddedIndex, corpus: Corpus, questions: int, home: Path) -
     queries = [corpus.text(random.Random(n).randrange(4, 9)) for n in range(WARM_UP + questions)]
     figures: dict[str, float] = {}
     with bootstrap(Settings(home=str(home)), index=KeptOpen(index)) as services:
-        knowledge = services.questions.search()
+        knowledge = services.questions.for_reader()
         for mode in MODES:
             config = QueryConfig(mode=mode, min_confidence=0.0)
             times: list[float] = []
             parts: dict[str, list[float]] = {}
             for text in queries:
                 started = time.perf_counter()
-                answer = knowledge.answer(text, config)
+                answer = knowledge.search(text, config)
                 times.append(1000 * (time.perf_counter() - started))
                 for part, taken in answer.timings_ms.items():
                     parts.setdefault(part, []).append(taken)

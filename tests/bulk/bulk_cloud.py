@@ -94,7 +94,7 @@ class BulkCloud:
         return [found["Key"] for page in pages for found in page.get("Contents", ())]
 
     def ask(self, question: str) -> list[str]:
-        answer = self.system.questions.search().answer(question, QueryConfig(min_confidence=0.0))
+        answer = self.system.questions.for_reader().search(question, QueryConfig(min_confidence=0.0))
         return [result.title for result in answer.results]
 
 

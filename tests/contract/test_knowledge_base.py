@@ -362,7 +362,7 @@ class KnowledgeBaseContract:
         config = QueryConfig(min_confidence=0, categories=("runbooks",), tags=(), max_results=1)
         answer, expected = (
             ask(access, "disk logs", config),
-            services.questions.search(CALLER).answer("disk logs", config),
+            services.questions.for_reader(CALLER).search("disk logs", config),
         )
         assert answer.results[0].metadata == expected.results[0].metadata
         assert [one.document_id for one in answer.documents] == [one.document_id for one in expected.results]

@@ -50,7 +50,7 @@ def build(home: Path) -> None:
             work(services)
         alias = AliasRow("global", "host:db").with_set("host:db1", "ada", "2026-01-01T00:00:00Z")
         services.tables.table(ALIASES).put(alias.to_item())
-        services.questions.search().answer("procedure other1 fails")
+        services.questions.for_reader().search("procedure other1 fails")
     for name in ("opx.db", "questions.db"):
         settle(home / name)
 
@@ -108,7 +108,7 @@ def missing_answers(home: Path) -> list[str]:
 
 def _is_answered(services: System, name: str) -> bool:
     config = QueryConfig(min_confidence=0.0, max_results=20)
-    found = services.questions.search().answer(f"Procedure {name} fails", config).results
+    found = services.questions.for_reader().search(f"Procedure {name} fails", config).results
     return any(f"`check {name} --step 1`" in result.content for result in found)
 
 

@@ -73,7 +73,7 @@ def test_tampering_is_named_and_not_hidden_by_a_new_seal(services: System, time:
 
 def test_tampering_is_named_among_many_new_answers(services: System, time: FakeTime, home: Path) -> None:
     daily(services).run()
-    search = services.questions.search()
+    search = services.questions.for_reader()
     for number in range(120):
         search.query(f"procedure {number} fails", QueryConfig(min_confidence=0.0))
     alter(home / "corpus" / OTHERS[0])

@@ -295,7 +295,9 @@ def test_a_new_key_never_replaces_a_file(key: str) -> None:
 
 def an_answer(home: Path) -> dict[str, Any]:
     with services_at(home) as services:
-        receipt = services.questions.search().answer("procedure other2 fails", QueryConfig(min_confidence=0.0)).receipt
+        receipt = (
+            services.questions.for_reader().search("procedure other2 fails", QueryConfig(min_confidence=0.0)).receipt
+        )
     assert receipt
     return dict(receipt)
 

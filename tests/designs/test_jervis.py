@@ -190,7 +190,7 @@ class TestSearch:
         context = shop.context
         manager = context.system.ingestion.manager_of(Scope("acme", project_id="shop"))
         manager.ingest_document("internal", "runbooks/procedures", "# Unseal the vault\n\nThree key holders.")
-        search = context.system.questions.search
+        search = context.system.questions.for_reader
         assert not [one for one in search(Identity("globex")).query("unseal the vault") if "vault" in one.content]
         assert search(replace(Identity("acme"), project_id="shop")).query("unseal the vault")
 

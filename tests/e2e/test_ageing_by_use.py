@@ -50,7 +50,7 @@ def pruned(system: SystemUnderTest) -> int:
 
 
 def ask(system: SystemUnderTest, question: str = "pool of db-7 exhausted") -> list[str]:
-    answer = system.services.questions.search().answer(question, QueryConfig(min_confidence=0.0))
+    answer = system.services.questions.for_reader().search(question, QueryConfig(min_confidence=0.0))
     return [one.metadata["title"] for one in answer.results]
 
 
@@ -87,8 +87,8 @@ def test_one_that_was_opened_stays(system: SystemUnderTest) -> None:
 
 
 def test_one_whose_outcome_was_recorded_stays(system: SystemUnderTest) -> None:
-    service = system.services.questions.search()
-    answer = service.answer("pool of db-7 exhausted", QueryConfig(min_confidence=0.0))
+    service = system.services.questions.for_reader()
+    answer = service.search("pool of db-7 exhausted", QueryConfig(min_confidence=0.0))
     later(system, 300)
     receipt = (answer.receipt or {})["receiptId"]
     system.services.learning.outcomes().record(receipt, answer.results[0].document_id, "resolved")
@@ -99,7 +99,7 @@ def test_one_whose_outcome_was_recorded_stays(system: SystemUnderTest) -> None:
 def test_a_question_about_the_past_is_no_use(system: SystemUnderTest) -> None:
     later(system, 700)
     config = QueryConfig(min_confidence=0.0, as_of="2023-11-20")
-    system.services.questions.search().answer("pool of db-7 exhausted", config)
+    system.services.questions.for_reader().search("pool of db-7 exhausted", config)
     later(system, 40)
     assert pruned(system) == 1
 
@@ -128,7 +128,9 @@ def test_a_day_of_questions_writes_once(system: SystemUnderTest, monkeypatch: py
 def test_other_categories_are_not_written(system: SystemUnderTest) -> None:
     system.put("documents/runbooks/pool.md", "# Pool runbook\n\nEnlarge the pool of db-9 kestrel.\n")
     system.work()
-    found = system.services.questions.search().answer("db-9 kestrel", QueryConfig(categories=("runbooks/procedures",)))
+    found = system.services.questions.for_reader().search(
+        "db-9 kestrel", QueryConfig(categories=("runbooks/procedures",))
+    )
     assert [one.metadata["title"] for one in (*found.results, *found.unconfirmed)] == ["Pool runbook"]
     assert not list(system.services.tables.table(USES).query("global"))
 

@@ -43,7 +43,7 @@ def text_of(topic: str, more: str = "Check the dashboard.") -> str:
 
 def ask(system: SystemUnderTest, question: str, as_of: str = "", **more: object) -> Answer:
     config = QueryConfig(**{"min_confidence": 0.0, "as_of": as_of, **more})  # type: ignore[arg-type]
-    return system.services.questions.search(recorded=False).answer(question, config)
+    return system.services.questions.for_reader(recorded=False).search(question, config)
 
 
 def found(system: SystemUnderTest, question: str, as_of: str = "", **more: object) -> list[str]:
@@ -301,8 +301,8 @@ class TestTenants:
         worked(embedded)
         read: list[str] = []
         opened = _noted_opens(embedded, monkeypatch, read)
-        service = embedded.services.questions.search(Identity("acme"), recorded=False)
-        answer = service.answer("disk", QueryConfig(min_confidence=0.0, as_of=at))
+        service = embedded.services.questions.for_reader(Identity("acme"), recorded=False)
+        answer = service.search("disk", QueryConfig(min_confidence=0.0, as_of=at))
         assert ["Of acme." in result.content for result in answer.results] == [True]
         assert read
         assert {name.partition("/")[0] for name in opened} == {"clients"}
@@ -313,8 +313,8 @@ class TestTenants:
         at = worked(embedded)
         embedded.delete("clients/other/documents/runbooks/procedures/disk.md")
         worked(embedded)
-        service = embedded.services.questions.search(Identity("acme", "shop"), recorded=False)
-        answer = service.answer("disk", QueryConfig(min_confidence=0.0, as_of=at))
+        service = embedded.services.questions.for_reader(Identity("acme", "shop"), recorded=False)
+        answer = service.search("disk", QueryConfig(min_confidence=0.0, as_of=at))
         assert (answer.results, answer.best_rejected) == ((), None)
 
 

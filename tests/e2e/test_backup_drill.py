@@ -59,7 +59,7 @@ def keep_beside(services: System) -> None:
     fact = ("shop", "fixer", "deploy", "The gannet lags", "", ["Restart the gannet"], "kafka")
     capture_failure_solution(services.learning.capture(identity), *fact, success_verified=True)
     services.learning.checkpoints(identity).process_checkpoint("shop", "manual")
-    answer = services.questions.search(identity).answer("gannet", QueryConfig(min_confidence=0.0))
+    answer = services.questions.for_reader(identity).search("gannet", QueryConfig(min_confidence=0.0))
     receipt, found = (answer.receipt or {})["receiptId"], answer.results[0].document_id
     services.learning.outcomes(identity).record(receipt, found, "resolved")
     services.lifecycle.measure_usage()
@@ -94,7 +94,7 @@ def rows_of(services: System) -> dict[str, list[str]]:
 def answers_of(services: System) -> dict[tuple[str, str, str], list[tuple[str, str, float]]]:
     found = {}
     for reader in READERS:
-        query = services.questions.search(reader, recorded=False)
+        query = services.questions.for_reader(reader, recorded=False)
         for text in ASKED:
             results = query.query(text, QueryConfig(min_confidence=0.0))
             results_found = [(result.content, result.document_id, round(result.score, 4)) for result in results]

@@ -66,11 +66,11 @@ def test_the_index_of_the_home_is_refused_with_what_to_do(earlier: Path) -> None
     with opened(earlier / "home") as system:
         for _ in range(2):
             with pytest.raises(IncompatibleIndexError, match="run `opx reindex`, which makes one for this program"):
-                system.questions.search(SHOP).answer("disk full", ANYTHING)
+                system.questions.for_reader(SHOP).search("disk full", ANYTHING)
 
 
 def test_documents_are_found_with_their_facts(system: System) -> None:
-    first = system.questions.search(SHOP).answer("disk full", ANYTHING).results[0]
+    first = system.questions.for_reader(SHOP).search("disk full", ANYTHING).results[0]
     assert (first.title, first.metadata["tags"]) == ("Disk full", ["disk"])
     assert "then rotate the logs" in first.content
     assert "outcome" in first.metadata

@@ -33,7 +33,7 @@ TEXT = "# Web server is slow\n\nRestart the worker.\n"
 
 
 def of_results(system: SystemUnderTest, config: QueryConfig = ANY, identity: Identity | None = None) -> dict[str, Any]:
-    (found,) = system.services.questions.search(identity).query("web server slow", config)
+    (found,) = system.services.questions.for_reader(identity).query("web server slow", config)
     return found.metadata
 
 
@@ -84,7 +84,7 @@ class TestStores:
             raise StoreUnavailableError("the table is away")
 
         monkeypatch.setattr(embedded.services.corpus.catalog, "current_versions", unavailable)
-        answer = embedded.services.questions.search().answer("web server slow", ANY)
+        answer = embedded.services.questions.for_reader().search("web server slow", ANY)
         assert [NO_METADATA in answer.notes, len(answer.results)] == [True, 1]
 
     @pytest.mark.parametrize("given", [{"loc": {"line": 1}}, {"rows": [[1]]}])

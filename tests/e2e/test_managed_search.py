@@ -84,7 +84,7 @@ class Managed:
         self.system.time.sleep(JOB_SECONDS)
 
     def answer(self, query: str, config: QueryConfig = ANYTHING, client: str = "") -> Answer:
-        return self.system.services.questions.search(Identity(client)).answer(query, config)
+        return self.system.services.questions.for_reader(Identity(client)).search(query, config)
 
     def results(self, query: str, client: str = "") -> tuple[RetrievalResult, ...]:
         return self.answer(query, client=client).results

@@ -35,7 +35,7 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
 
 def test_both_parts_are_found_where_one_search_is_not_sure_of_both(services: System) -> None:
     both = {"Disk full on the database host", "Renew a certificate"}
-    assert not both <= {result.title for result in services.questions.search().query(TOPIC, SURE)}
+    assert not both <= {result.title for result in services.questions.for_reader().query(TOPIC, SURE)}
     report = services.part(Researchers).of().research_topic(TOPIC, config=SURE)
     assert both <= {finding.title for finding in report.findings}
     assert (report.stopped_because, report.gaps, report.partial) == (Stopped.ENOUGH, (), False)

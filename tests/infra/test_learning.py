@@ -278,7 +278,7 @@ def _an_outcome(cloud: Cloud) -> dict[str, Any]:
     """Of a document that was found: it made things worse."""
     cloud.put("documents/runbooks/disk.md", "# Disk\n\n## Full\n\n1. Delete old logs.\n2. Restart the broker.\n")
     cloud.deliver()
-    answer = cloud.services.questions.search(Identity("acme", "shop")).answer(
+    answer = cloud.services.questions.for_reader(Identity("acme", "shop")).search(
         "disk full", QueryConfig(min_confidence=0)
     )
     found = {"receipt_id": answer.receipt_id, "document_id": answer.results[0].document_id}

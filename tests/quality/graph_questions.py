@@ -58,8 +58,8 @@ class GraphQuestions:
         return [self.ask(one) for one in self._questions if split in ("", one.split)]
 
     def ask(self, question: LabelledQuestion) -> Comparison:
-        query = self.services.questions.search(recorded=False)
-        plain, related = query.answer(question.text, CONFIG), query.answer(question.text, RELATED)
+        query = self.services.questions.for_reader(recorded=False)
+        plain, related = query.search(question.text, CONFIG), query.search(question.text, RELATED)
         assert related.evidence is not None
         found = self.pages(item.document_id for item in related.evidence.items)
         return Comparison(question, self.pages(result.document_id for result in plain.results), found, related)

@@ -97,11 +97,11 @@ def contents(system: System) -> dict[str, Any]:
     entries = {head["source"]: sorted(system.index.references(head["documentKey"])) for head in heads}
     chunks = {info.key: info.etag for info in system.store.list("chunks/")}
     graph = {head["source"]: _statements(system, head["documentKey"]) for head in heads}
-    service, config = system.questions.search(), QueryConfig(min_confidence=0.0, max_results=100)
+    service, config = system.questions.for_reader(), QueryConfig(min_confidence=0.0, max_results=100)
     answers = {
         question: sorted(
             (one.document_id, round(one.confidence, 4))
-            for one in service.answer(question, config).results
+            for one in service.search(question, config).results
             if one.confidence > UNLIKELY  # of those behind, equal scores decide which are among the candidates
         )
         for question in QUESTIONS

@@ -83,11 +83,11 @@ class World:
         """Titles of all documents in the active index."""
         config = QueryConfig(min_confidence=0.0, max_results=100, max_chunks_per_document=1)
         assert where
-        answer = self.services.questions.search().answer("detail", config)
+        answer = self.services.questions.for_reader().search("detail", config)
         return sorted(result.title for result in answer.results)
 
     def best(self, question: str) -> str:
-        answer = self.services.questions.search().answer(question, QueryConfig(min_confidence=0.0))
+        answer = self.services.questions.for_reader().search(question, QueryConfig(min_confidence=0.0))
         return answer.results[0].title if answer.results else ""
 
     @property

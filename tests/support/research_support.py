@@ -49,7 +49,7 @@ class Library:
     before: Callable[[str], object] = lambda _: None
     calls: list[tuple[str, QueryConfig]] = field(default_factory=list)
 
-    def answer(self, query: str, config: QueryConfig | None = None) -> Answer:
+    def search(self, query: str, config: QueryConfig | None = None) -> Answer:
         assert config is not None
         self.calls.append((query, config))
         self.before(query)

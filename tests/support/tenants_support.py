@@ -92,7 +92,7 @@ def keep_questions_and_values(services: System, client: str) -> None:
     )
     record = {"node": client, "metric": "io", "time_window": "7d", "mean": 1, "stddev": 1, "samples": 9}
     services.part(baselines).put_record(record, scope=Scope(client, group_id="records"))
-    services.questions.search(Identity(client, "asker", f"bob@{client}")).query(f"quantum gearbox of {client}")
+    services.questions.for_reader(Identity(client, "asker", f"bob@{client}")).query(f"quantum gearbox of {client}")
     object_key = f"clients/{client}/documents/{PROCEDURES}/disk.md"
     orders = Order(services.tables.table(DELIVERIES), services.clock)
     change = DocumentUpdate("disk", time="2026-11-01T00:00:00Z")
@@ -115,7 +115,7 @@ def keep_what_work_taught(services: System, client: str) -> None:
     incident = f"# Outage\n\nThe {client} crake stopped."
     found = services.ingestion.manager_of(Scope(client)).ingest_document("internal", "operations/incidents", incident)
     services.corpus.uses.note(services.corpus.projects.reader(identity), [(found, "operations/incidents")])
-    answer = services.questions.search(identity).answer(f"{client} auk", QueryConfig(min_confidence=0.0))
+    answer = services.questions.for_reader(identity).search(f"{client} auk", QueryConfig(min_confidence=0.0))
     receipt, found = (answer.receipt or {})["receiptId"], answer.results[0].document_id
     services.learning.outcomes(identity).record(receipt, found, "made_worse", step=f"Restart the {client} auk")
     holds = Holds(services.tables.table(LIFECYCLE), services.clock)

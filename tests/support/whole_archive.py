@@ -64,7 +64,7 @@ def learn(services: System) -> None:
     capture_warning(capture, "shop", "developer", "Restart the database", "made_worse", "INC-7")
     services.learning.checkpoints(SHOP).process_checkpoint("shop", "manual")
     capture_failure_solution(capture, "shop", "fixer", "deploy", "The auk fell", "", ["Lift the auk"], "kafka")
-    answer = services.questions.search(SHOP).answer("restart the heron", QueryConfig(min_confidence=0.0))
+    answer = services.questions.for_reader(SHOP).search("restart the heron", QueryConfig(min_confidence=0.0))
     receipt, found = (answer.receipt or {})["receiptId"], answer.results[0].document_id
     outcomes = services.learning.outcomes(SHOP)
     outcomes.record(receipt, found, "resolved", incident="INC-8")
@@ -75,7 +75,7 @@ def learn(services: System) -> None:
 
 
 def keep_beside(services: System) -> None:
-    services.questions.search(SHOP).answer("how do we brew espresso")
+    services.questions.for_reader(SHOP).search("how do we brew espresso")
     services.graph.aliases.register(Scope("acme"), "service:payments", "service:pay", by="ann")
     services.graph.merging.merge(Scope("acme"), "service:store", "service:shop", by="ann")
     services.graph.aliases.state("0" * 32, Scope("acme"), [("service:till", "service:pay")])
@@ -139,7 +139,7 @@ def work_of(services: System) -> dict[str, Callable[[], object]]:
         "clients": lambda: list(services.corpus.clients.all()),
         "projects": lambda: list(services.corpus.projects.projects("acme")),
         "search": lambda: [
-            services.questions.search(one).answer(text, QueryConfig(min_confidence=0.0))
+            services.questions.for_reader(one).search(text, QueryConfig(min_confidence=0.0))
             for one in READERS
             for text in ("restart the heron", "gannet", "espresso")
         ],

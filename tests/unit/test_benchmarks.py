@@ -110,7 +110,7 @@ def test_a_home_that_was_used_is_as_it_was_made(tmp_path: Path, corpus: Corpus) 
 def test_passages_are_found_in_documents_that_can_be_read(home: Path) -> None:
     reader = Identity(**homes.READERS["no filter"])
     with bootstrap(Settings(home=str(home))) as system:
-        found = system.questions.search(reader).answer("drain the node", QueryConfig(min_confidence=0)).results
+        found = system.questions.for_reader(reader).search("drain the node", QueryConfig(min_confidence=0)).results
         documents = system.questions.documents
         texts = [documents.outline(system.corpus.projects.reader(reader), one.document_id)[1].text for one in found]
     assert texts

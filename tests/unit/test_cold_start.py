@@ -17,7 +17,7 @@ the corpus store and the table of effects), and of the command, which renders th
 needs."""
 
 FRAMES, OF_QUESTIONS = 14, 7
-"""Calls from the function of the command to the index's search, and those from `KnowledgeQuery.answer`, both included."""
+"""Calls from the function of the command to the index's search, and those from `KnowledgeQuery.search`, both included."""
 
 DOCUMENT = "# Pods keep restarting\n\nLook at the memory limit and the liveness probe.\n"
 
@@ -106,7 +106,7 @@ def test_few_calls_lead_from_the_command_to_the_index(home: Path) -> None:
     calls = run(CALLS + COMMAND, home)
     calls = calls[: calls.index("end")]
     assert len(calls) <= FRAMES, calls
-    assert calls.index("opx.retrieval.query.answer") < OF_QUESTIONS, calls
+    assert calls.index("opx.retrieval.query.search") < OF_QUESTIONS, calls
 
 
 def test_a_command_writes_nothing_of_its_own_among_the_compiled_modules(home: Path, tmp_path: Path) -> None:

@@ -167,7 +167,7 @@ def test_earlier_programs_find_what_they_import_and_call(tmp_path: Path) -> None
 
     with earlier(Settings(home=str(tmp_path)), embedder=WordsEmbedder()) as system:
         system.manager.ingest_document("internal", "runbooks/procedures", "# Disk full\n\nUse du.\n")
-        assert system.questions.search().query("disk full", QueryConfig(min_confidence=0))[0].title == "Disk full"
+        assert system.questions.for_reader().query("disk full", QueryConfig(min_confidence=0))[0].title == "Disk full"
 
 
 def test_bootstrapping_opens_nothing(tmp_path: Path) -> None:

@@ -126,7 +126,7 @@ def test_export_never_replaces_a_file(services: System, tmp_path: Path) -> None:
 def test_archive_is_its_owners_alone_and_has_no_secrets(services: System, tmp_path: Path) -> None:
     services.ports.secrets.put("token", "hunter2")  # type: ignore[attr-defined]
     put(services, "one", "The heron.")
-    services.questions.search().query("heron")
+    services.questions.for_reader().query("heron")
     services.part(assurance).exporter().write(tmp_path / "x")
     assert stat.S_IMODE((tmp_path / "x").stat().st_mode) == 0o600
     found = entries_of(tmp_path / "x")

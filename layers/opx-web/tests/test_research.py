@@ -288,7 +288,7 @@ class TestFailures:
 
     def test_a_partial_answer_makes_a_partial_report(self) -> None:
         class Half(Library):
-            def answer(self, query: str, config: QueryConfig | None = None) -> Answer:
+            def search(self, query: str, config: QueryConfig | None = None) -> Answer:
                 return Answer(query, (a_result(),), partial=True, notes=("the vector leg is missing",))
 
         report = research(Half())

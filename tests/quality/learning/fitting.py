@@ -84,7 +84,7 @@ def _pairs(services: System, names: Mapping[str, str], case: Case) -> Iterator[P
         of_failure=case.query_kind == FAILURE,
     )
     without = replace(question, technology="")
-    hits = hits_of(services.questions.search(ASKING, recorded=False).answer(question.searched, SEARCHED))
+    hits = hits_of(services.questions.for_reader(ASKING, recorded=False).search(question.searched, SEARCHED))
     heads = services.learning.patterns.heads([Scope(CLIENT).key], list(hits))
     embedder = services.indexing.query_embedder
     assert embedder is not None

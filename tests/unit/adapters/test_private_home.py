@@ -32,7 +32,7 @@ def used(home: Path) -> None:
         system.store.put("documents/runbooks/procedures/disk.md", PAGE)
         assert system.ingestion.drain
         assert [outcome.result for outcome in system.ingestion.drain.run()] == ["ingested"]
-        assert system.questions.search().answer("delete rotated logs").results
+        assert system.questions.for_reader().search("delete rotated logs").results
 
 
 def open_to_others(folder: Path, rights: int = 0o077) -> list[str]:
@@ -71,7 +71,7 @@ def test_a_home_that_others_could_read_is_mended_with_a_remark(
 
 def used_again(home: Path) -> None:
     with bootstrap(Settings(home=str(home)), embedder=WordEmbedder()) as system:
-        assert system.questions.search().answer("delete rotated logs").results
+        assert system.questions.for_reader().search("delete rotated logs").results
 
 
 def test_a_home_that_is_shared_with_a_group_on_purpose_keeps_its_group(tmp_path: Path) -> None:

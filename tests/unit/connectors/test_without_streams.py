@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from opx import plugins
-from opx.connectors.capability import unread_sections
 from opx.connectors.control import reserved_secrets
 from opx.edges.cli.help import unknown_command
 from opx.errors import MissingDistributionError
+from opx.runtime.knowledge_file import unread_sections
 from opx.settings import Settings
 from opx_serve.deliveries import LocalDeliveries
 from tests.support.stream_support import SystemUnderTest
@@ -38,7 +38,7 @@ def test_streams_and_webhooks_can_not_be_registered(tmp_path: Path) -> None:
 
 def test_the_server_answers_deliveries_with_404(tmp_path: Path) -> None:
     with SystemUnderTest(tmp_path).services as services:
-        found = LocalDeliveries(lambda: services.optional_part("webhooks"), lambda: None)
+        found = LocalDeliveries(lambda: services.needed_part("webhooks"), lambda: None)
         reply = found.answer("POST", "/ingest/internal/operations/incidents", "", {}, b"{}")
     assert (reply["statusCode"], INSTALL in reply["body"]) == (404, True)
 
@@ -51,7 +51,7 @@ def test_commands_name_their_distribution(command: str) -> None:
 def test_declared_sections_that_nothing_reads_are_reported(tmp_path: Path) -> None:
     file = tmp_path / "knowledge.yaml"
     file.write_text("webhooks: {}\nstreams: {live: {source: s, category: c}}\n")
-    assert unread_sections(file) == f"nothing reads streams of knowledge.yaml: {INSTALL}"
+    assert unread_sections(file) == {"streams": "opx-streams"}
     file.write_text("webhooks: {}\nstreams: {}\n")
     assert not unread_sections(file)
 

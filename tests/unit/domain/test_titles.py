@@ -125,7 +125,7 @@ def test_documents_of_an_answer_with_one_title_are_disambiguated(tmp_path: Path)
     with services_at(tmp_path) as services:
         for name, text in (("etcd", "The heron elects one."), ("consul", "The heron restarts all servers.")):
             put(services, f"{name}/leader", text, title="No leader")
-        results = services.questions.search().answer("heron", QueryConfig(min_confidence=0.0)).results
+        results = services.questions.for_reader().search("heron", QueryConfig(min_confidence=0.0)).results
         handed_over = services.questions.handover(services.corpus.projects.reader(Identity()))
         documents = handed_over.documents("heron", results, 2000)
     assert {result.title for result in results} == {"No leader"}

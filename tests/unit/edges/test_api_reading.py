@@ -447,12 +447,12 @@ def recorded_queries(services: System, monkeypatch: pytest.MonkeyPatch) -> list[
     from opx.retrieval.query import KnowledgeQuery
 
     queries: list[tuple[str, QueryConfig]] = []
-    answer = KnowledgeQuery.answer
+    answer = KnowledgeQuery.search
 
     def noted(self: KnowledgeQuery, query: str, config: QueryConfig | None = None) -> Any:
         assert config is not None
         queries.append((query, replace(config, categories=config.categories)))
         return answer(self, query, config)
 
-    monkeypatch.setattr(KnowledgeQuery, "answer", noted)
+    monkeypatch.setattr(KnowledgeQuery, "search", noted)
     return queries

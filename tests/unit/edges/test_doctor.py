@@ -88,7 +88,7 @@ def test_it_can_be_repeated(services: System) -> None:
 
 def test_a_question_of_a_self_test_is_no_gap(services: System) -> None:
     for client in (*SELF_TEST_CLIENTS, "other"):
-        services.questions.search(Identity(client)).query("How do I feed the gannet at the quay?")
+        services.questions.for_reader(Identity(client)).query("How do I feed the gannet at the quay?")
     assert gaps_of(services) == {Scope("other").key}
 
 

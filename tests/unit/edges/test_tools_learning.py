@@ -53,7 +53,7 @@ def called(services: System, name: str, identity: Identity = SHOP, /, **argument
 
 
 def receipt_of(services: System) -> dict[str, str]:
-    answer = services.questions.search(SHOP).answer("disk full", QueryConfig(min_confidence=0))
+    answer = services.questions.for_reader(SHOP).search("disk full", QueryConfig(min_confidence=0))
     document = next(one.document_id for one in answer.results if one.title == "Disk full")
     return {"receipt_id": answer.receipt_id, "document_id": document}
 

@@ -10,15 +10,16 @@ from typing import Any
 
 import pytest
 
-from opx import Document, InvalidInputError, Knowledge, NVDSource, QueryConfig
+from opx import Document, InvalidInputError, Knowledge, NVDSource, QueryConfig, plugins
 from opx.compat.maestro import IngestionManager, KnowledgeQuery
 from opx.compat.phase_7 import BedrockKnowledgeBase, DocumentsTable
-from opx.errors import DocumentNotFoundError, OpxError
+from opx.errors import DocumentNotFoundError, MissingDistributionError, OpxError
 from opx.facade.opening import of_system
 from opx.ingestion.events import Result
 from opx.settings import Settings
 from tests.doubles.api_gateway import DeployedSystem
 from tests.support.cli_support import word_services
+from tests.support.plugin_folders import uninstalled
 
 DISK = Document(
     "# Disk full\n\n1. Delete rotated logs.\n2. Grow the volume.\n", source="disk.md", source_uri="https://w/d"
@@ -56,6 +57,14 @@ def kb(request: pytest.FixtureRequest) -> Knowledge:
     found = request.getfixturevalue(request.param)
     assert isinstance(found, Knowledge)
     return found
+
+
+def test_a_question_as_of_a_time_names_the_distribution_that_is_missing(folder: Knowledge) -> None:
+    with (
+        uninstalled(plugins.PARTS, "assurance"),
+        pytest.raises(MissingDistributionError, match="pip install opx-assurance"),
+    ):
+        folder.query("disk full", QueryConfig(as_of="2026-01-01"))
 
 
 class TestBothKinds:

@@ -84,7 +84,7 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
 
 
 def ask(services: System, question: str = QUESTION, config: QueryConfig = RELATED, client: str = "") -> Answer:
-    return services.questions.search(Identity(client), recorded=False).answer(question, config)
+    return services.questions.for_reader(Identity(client), recorded=False).search(question, config)
 
 
 def pack_of(answer: Answer) -> EvidencePack:
@@ -157,7 +157,7 @@ class TestUnasked:
     def test_the_results_are_the_same_as_with_the_graph(self, services: System) -> None:
         plain = ask(services, config=replace(RELATED, expand_graph=False))
         assert [result.to_json() for result in plain.results] == [result.to_json() for result in ask(services).results]
-        query = services.questions.search(recorded=False)
+        query = services.questions.for_reader(recorded=False)
         assert query.query(QUESTION, replace(RELATED, expand_graph=False), expand_graph=True) == list(plain.results)
 
 

@@ -96,7 +96,7 @@ def test_reads_do_not_grow_with_the_neighbours_of_hubs(services: System, monkeyp
     monkeypatch.setattr(SqliteTable, "query", counted)
     config = QueryConfig(min_confidence=0.0, expand_graph=True)
     question = f"{HUBS[0]} and {HUBS[1]} and {HUBS[2]} are down"
-    answer = services.questions.search(Identity(), recorded=False).answer(question, config)
+    answer = services.questions.for_reader(Identity(), recorded=False).search(question, config)
     assert answer.evidence is not None
     assert any("calls" in item.relation for item in answer.evidence.items)
 

@@ -70,7 +70,7 @@ class TestSecrets:
     def test_title_author_and_text_have_the_mask(self, system: System) -> None:
         with system:
             found = document(system)
-            results = system.questions.search(Identity()).query("unseal", ANY)
+            results = system.questions.for_reader(Identity()).query("unseal", ANY)
         assert found.title.startswith("Rotate [masked aws-access-key ")
         assert found.author.startswith("bot [masked gitlab-token ")
         assert any("Use [masked gitlab-token " in result.content for result in results)
@@ -97,7 +97,7 @@ class TestInstructions:
     def test_only_chunks_that_hold_them_carry_the_flag(self, system: System) -> None:
         with system:
             every = QueryConfig(min_confidence=0.0, max_results=20, max_chunks_per_document=20)
-            results = system.questions.search(Identity()).query("gateway certificate unseal", every)
+            results = system.questions.for_reader(Identity()).query("gateway certificate unseal", every)
         flagged = [result for result in results if result.flags]
         assert flagged
         assert all("Ignore all previous instructions" in result.content for result in flagged)

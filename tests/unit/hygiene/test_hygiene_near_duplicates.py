@@ -236,7 +236,7 @@ class TestAnswers:
             f"documents/runbooks/{name}.md": f"# {TITLE}\n\n{text}\n" for name, text in (("a", TEXT), ("b", COPY))
         }
         with a_system(tmp_path, corpus) as system:
-            results = system.questions.search(Identity()).query(TITLE, ANY)
+            results = system.questions.for_reader(Identity()).query(TITLE, ANY)
         found = [result for result in results if result.title == TITLE]
         assert len(found) == 1
         (copy,) = found[0].copies
@@ -248,7 +248,7 @@ class TestAnswers:
     def test_copy_of_another_client_is_not_named(self, tmp_path: Path) -> None:
         corpus = {f"{owner}documents/runbooks/lag.md": f"# {TITLE}\n\n{TEXT}\n" for owner in ("", "clients/acme/")}
         with a_system(tmp_path, corpus) as system:
-            everyone = system.questions.search(Identity()).query(TITLE, ANY)[0]
-            acme = system.questions.search(Identity("acme")).query(TITLE, ANY)[0]
+            everyone = system.questions.for_reader(Identity()).query(TITLE, ANY)[0]
+            acme = system.questions.for_reader(Identity("acme")).query(TITLE, ANY)[0]
         assert everyone.copies == ()
         assert len(acme.copies) == 1

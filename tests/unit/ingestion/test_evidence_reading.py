@@ -191,7 +191,7 @@ class TestAwaiting:
 
 class TestUnverified:
     def found(self, system: System, question: str) -> list[Any]:
-        return list(system.questions.search().query(question, QueryConfig(min_confidence=0)))
+        return list(system.questions.for_reader().query(question, QueryConfig(min_confidence=0)))
 
     def test_a_problem_and_a_solution_alone_are_evidence(self, system: System) -> None:
         document = system.manager.ingest_from_evidence(
@@ -218,7 +218,7 @@ class TestUnverified:
         steps = "\n".join(f"{number}. Raise the pool of shard {number} to fifty connections." for number in range(200))
         system.manager.ingest_from_evidence({"problem": "Checkout times out.", "solution": steps})
         config = QueryConfig(min_confidence=0, max_chunks_per_document=20)
-        found = system.questions.search().query("raise the pool of shard to fifty connections", config)
+        found = system.questions.for_reader().query("raise the pool of shard to fifty connections", config)
         assert len(found) > 1
         assert all("not verified" in one.title for one in found)
 

@@ -98,7 +98,7 @@ def test_no_file_of_the_home_has_the_secret_after_ingestion(services: System, tm
     assert original(services).startswith(MAGIC)
     assert original(services, NAME.replace("vault", "clean")) == b"# clean\n\nRestart the egret."
     assert "[masked" in chunks(services, document)
-    answer = services.questions.search().answer("restart the heron", QueryConfig(min_confidence=0.0))
+    answer = services.questions.for_reader().search("restart the heron", QueryConfig(min_confidence=0.0))
     assert any("heron" in result.content for result in answer.results)
 
 
@@ -224,7 +224,7 @@ def test_ciphertext_of_one_client_is_not_read_for_another(services: System) -> N
     (outcome,) = services.manager.work()
     assert outcome.result is Result.FAILED
     assert "copied from another object" in outcome.reason
-    assert "heron" not in str(services.questions.search(Identity("other")).query("heron"))
+    assert "heron" not in str(services.questions.for_reader(Identity("other")).query("heron"))
 
 
 def test_ciphertext_that_was_changed_is_refused() -> None:

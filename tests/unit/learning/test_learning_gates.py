@@ -16,7 +16,7 @@ from opx.learning.review_topics import topic_of, topics
 from opx.learning.rules import Audience, LearningRules
 from opx.operations.context import Caller, Context
 from opx.operations.learning import CaptureEntry, capture_entry
-from opx.operations.search import answered
+from opx.operations.search import run_search
 from opx.operations.search_tools import SearchDocs, search_docs
 from opx.operations.system import System
 from opx.settings import Settings
@@ -168,7 +168,7 @@ class TestSearches:
         decided(services)
         context = Context(services, Caller(ACME, agent="coder"))
         assert _categories(search_docs(context, SearchDocs(query=FEEDBACK)).answer.results) == set()
-        found = answered(context, FEEDBACK, QueryConfig(min_confidence=0))
+        found = run_search(context, FEEDBACK, QueryConfig(min_confidence=0))
         assert _categories(found.results) == {"learning/patterns"}
 
     def test_of_agents_find_patterns_where_the_installation_allows_it(

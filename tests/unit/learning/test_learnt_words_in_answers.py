@@ -53,7 +53,7 @@ def services(system: System) -> Iterator[System]:
 
 
 def ask(services: System, query: str, config: QueryConfig = ANYTHING, identity: Identity = ANN) -> Answer:
-    return services.questions.search(identity).answer(query, config)
+    return services.questions.for_reader(identity).search(query, config)
 
 
 def record(
@@ -196,7 +196,7 @@ class TestQueries:
         def failing() -> Any:
             raise StoreUnavailableError("throttled")
 
-        answer = a_query(services, learnt=failing).answer("kasse kaputt", ANYTHING)
+        answer = a_query(services, learnt=failing).search("kasse kaputt", ANYTHING)
         assert titles(answer) == titles(before)
         assert answer.understood["text"] == before.understood["text"]
 
@@ -212,8 +212,8 @@ class TestQueries:
 
         visible = services.corpus.projects.reader(ANN).visible
         question = "kasse cart gateway radio kitchen speaker"
-        assert learnt(a_query(services, learnt=lambda: words(visible)).answer(question, ANYTHING))
-        found = a_query(services, index=Managed(), learnt=lambda: words(visible)).answer(question, ANYTHING)
+        assert learnt(a_query(services, learnt=lambda: words(visible)).search(question, ANYTHING))
+        found = a_query(services, index=Managed(), learnt=lambda: words(visible)).search(question, ANYTHING)
         assert GATEWAY_TITLE in titles(found)
         assert not learnt(found)
 

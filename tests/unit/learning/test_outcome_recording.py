@@ -177,7 +177,7 @@ class TestRefusals:
             services.learning.outcomes(SHOP).record(answer.receipt_id, document, "resolved")
 
     def test_document_of_an_answer_without_any(self, services: System) -> None:
-        answer = services.questions.search(SHOP).answer("disk", replace(ANYTHING, categories=("security/cve",)))
+        answer = services.questions.for_reader(SHOP).search("disk", replace(ANYTHING, categories=("security/cve",)))
         with pytest.raises(InvalidInputError, match="had no results"):
             services.learning.outcomes(SHOP).record(answer.receipt_id, id_of(services, DISK), "resolved")
 

@@ -95,7 +95,7 @@ class TestRanking:
     def test_a_score_stays_a_part_of_one(self, services: System) -> None:
         record(services, "resolved", 5)
         sure = QueryConfig(min_confidence=0, categories=("runbooks/procedures",), document_id=id_of(services, DISK))
-        [best] = services.questions.search(SHOP).answer(CORPUS[DISK], sure).results
+        [best] = services.questions.for_reader(SHOP).search(CORPUS[DISK], sure).results
         assert best.parts is not None
         assert best.parts.outcome is not None
         assert best.parts.confidence * best.parts.outcome > 1
@@ -148,14 +148,14 @@ class TestReads:
             lambda: services.corpus.catalog,
             lambda: services.learning.learnt,
         )
-        answer = a_query(services, failing).answer(DISK_TITLE, ANYTHING)
+        answer = a_query(services, failing).search(DISK_TITLE, ANYTHING)
         assert answer.results == before.results
         assert (answer.partial, answer.notes) == (True, (NOT_READ,))
 
 
 def _reads(table: CountedReads, query: KnowledgeQuery) -> int:
     before = table.reads
-    assert query.answer(DISK_TITLE, ANYTHING).results
+    assert query.search(DISK_TITLE, ANYTHING).results
     return table.reads - before
 
 
@@ -195,7 +195,7 @@ class TestReceipts:
 
 
 def _receipt(services: System, query: str, config: QueryConfig) -> Receipt:
-    found = services.questions.search(SHOP).answer(query, config).receipt
+    found = services.questions.for_reader(SHOP).search(query, config).receipt
     assert found
     return found
 
@@ -231,7 +231,7 @@ class TestNegativeKnowledge:
 
         def found(mode: SearchMode) -> Answer:
             everywhere = QueryConfig(min_confidence=0, categories=None, mode=mode)
-            return services.questions.search(who).answer("Volumes", everywhere)
+            return services.questions.for_reader(who).search("Volumes", everywhere)
 
         modes = (SearchMode.BALANCED, SearchMode.THOROUGH)
         before = [found(mode).results[0] for mode in modes]

@@ -131,7 +131,7 @@ def test_nothing_counted_costs_nothing() -> None:
 def test_a_system_on_this_machine_shows_its_use_and_costs_nothing(services: System, time: FakeTime) -> None:
     manager = services.ingestion.manager_of(Scope("acme"))
     manager.ingest_document("internal", "runbooks/procedures", TEXT, {"source": "disk"})
-    services.questions.search(Identity("acme")).query("disk full")
+    services.questions.for_reader(Identity("acme")).query("disk full")
     time.now += DAY
     services.lifecycle.measure_usage()
     found = of(services)

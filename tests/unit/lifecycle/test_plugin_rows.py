@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from opx import plugins
 from opx.domain.scopes import Scope
@@ -14,6 +17,7 @@ from opx.ingestion.corpus.clients import ClientState
 from opx.operations.system import System
 from opx.ports.tables import BASELINES, TableSpec
 from opx_assurance.capability import assurance
+from opx_assurance.consistency.repair import RepairReport
 from tests.support.archive_support import (
     an_archive,
     changed_line,
@@ -93,6 +97,45 @@ def test_rows_of_a_plugin_are_removed_with_the_client(tmp_path: Path, plugin: Pa
         assert report.left == {}
         assert report.stores["shifts"].removed == 1
         assert list(services.tables.every_item(SHIFTS)) == []
+
+
+def test_a_repair_keeps_rows_of_a_plugin(tmp_path: Path, plugin: Path, archive: Path) -> None:
+    with on_the_path(plugin):
+        report = repaired(tmp_path / "from")
+        assert (report.rows["example-shifts"], report.lost) == (1, [])
+        with services_at(tmp_path / "from") as services:
+            assert [row["onCall"] for row in services.tables.table(SHIFTS).query("acme")] == ["ann"]
+
+
+def test_a_repair_keeps_rows_of_a_plugin_that_was_uninstalled(tmp_path: Path, archive: Path) -> None:
+    assert repaired(tmp_path / "from").rows["example-shifts"] == 1
+    with services_at(tmp_path / "from") as services:
+        assert [row["onCall"] for row in services.tables.table(SHIFTS).query("acme")] == ["ann"]
+
+
+def test_damaged_rows_of_a_plugin_are_found_and_named(tmp_path: Path, plugin: Path, archive: Path) -> None:
+    with on_the_path(plugin):
+        report = repaired(tmp_path / "from", table="example-shifts")
+    assert report.lost == ["1 rows of example-shifts: acme/2026-11-29"]
+
+
+def repaired(home: Path, table: str = "opx-knowledge-keys") -> RepairReport:
+    """Repairs a home after the rows of a table were altered."""
+    with closing(sqlite3.connect(home / "opx.db")) as database, database:
+        assert database.execute(f'UPDATE "{table}" SET _item = ?', ("{",)).rowcount
+    with services_at(home) as services:
+        return services.part(assurance).repair().run()
+
+
+def test_pruning_purges_expired_rows_of_a_plugin(tmp_path: Path) -> None:
+    source = SOURCE.replace("archived=True", 'archived=True, ttl="expiresAt"')
+    write_distribution(
+        tmp_path / "plugin", "opx-shifts", "[opx.rows]\nshifts = opx_shifts:ROWS\n", {"opx_shifts": source}
+    )
+    with on_the_path(tmp_path / "plugin"), services_at(tmp_path / "to") as services:
+        table = services.tables.table(structs.replace(SHIFTS, ttl="expiresAt"))
+        table.put({"clientId": "acme", "day": "2020-01-01", "expiresAt": 1})
+        assert services.tables.purge_expired() == 1
 
 
 def test_a_client_is_not_removed_while_a_plugin_with_rows_is_broken(tmp_path: Path) -> None:

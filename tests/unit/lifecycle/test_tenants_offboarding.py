@@ -73,7 +73,7 @@ def state_of(services: System) -> ClientState | None:
 
 def passages(services: System, identity: Identity, word: str) -> list[str]:
     """Passages with the word that this identity finds, at any confidence."""
-    query = services.questions.search(identity, recorded=False)
+    query = services.questions.for_reader(identity, recorded=False)
     found = query.query(word, QueryConfig(min_confidence=0.0))
     return [result.content for result in found if word in result.content]
 
@@ -229,7 +229,7 @@ def test_removed_client_can_neither_ingest_nor_search(removed: tuple[System, Rem
     with pytest.raises(ClientRemovedError, match="opx client add acme"):
         manager.put_document(PROCEDURES, "# New\n\nText.", {})
     with pytest.raises(ClientRemovedError):
-        services.questions.search(Identity(CLIENT, "shop"))
+        services.questions.for_reader(Identity(CLIENT, "shop"))
     assert not any(services.tenants.offboarding().count(CLIENT).values())
 
 

@@ -37,7 +37,7 @@ def put(services: System, scope: Scope, source: str = "disk", text: str = TEXT) 
 
 def ask(services: System, client: str, project: str = "", times: int = 1) -> None:
     for number in range(times):
-        services.questions.search(Identity(client, project)).query(f"disk full {number}")
+        services.questions.for_reader(Identity(client, project)).query(f"disk full {number}")
 
 
 def of(services: System, client: str = "", **given: object) -> Usage:

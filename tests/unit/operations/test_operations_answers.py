@@ -27,7 +27,7 @@ def system(tmp_path: Path) -> Iterator[System]:
 
 
 def ask(system: System, question: str = DISK_TITLE, identity: Identity = ACME) -> str:
-    return system.questions.search(identity).answer(question, QueryConfig(min_confidence=0)).receipt_id
+    return system.questions.for_reader(identity).search(question, QueryConfig(min_confidence=0)).receipt_id
 
 
 def context(system: System, identity: Identity = ACME, *scopes: str) -> Context:

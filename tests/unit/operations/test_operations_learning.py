@@ -248,8 +248,8 @@ class TestOutcomes:
     def receipt(self, services: System) -> tuple[str, str]:
         services.store.put("documents/runbooks/disk.md", b"# Disk full\n\n1. Delete old logs.\n")
         list(services.manager.work())
-        query = services.questions.search(SHOP)
-        answer = query.answer("disk full", QueryConfig(min_confidence=0))
+        query = services.questions.for_reader(SHOP)
+        answer = query.search("disk full", QueryConfig(min_confidence=0))
         return answer.receipt_id, answer.results[0].document_id
 
     def test_an_outcome_counts_once(self, services: System, receipt: tuple[str, str]) -> None:

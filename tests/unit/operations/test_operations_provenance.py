@@ -126,7 +126,7 @@ def test_the_object_of_an_earlier_version_was_replaced(system: System) -> None:
 
 def test_passages_of_a_receipt_are_compared(system: System) -> None:
     document, other = put(system, ACME), put(system, OPERATOR, "# Unrelated\n\nTea.\n", "postmortems")
-    answer = system.questions.search(ACME).answer("disk full")
+    answer = system.questions.for_reader(ACME).search("disk full")
     found = explain(system, ACME, document, receipt_id="last").receipt
     assert found
     assert (found.receipt_id, found.stored) == (answer.receipt_id, True)

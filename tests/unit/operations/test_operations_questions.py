@@ -68,7 +68,7 @@ def owner(system: System, identity: Identity = NOBODY) -> Context:
 
 
 def ask(system: System, identity: Identity, question: str = DISK_TITLE, **config: Any) -> str:
-    return system.questions.search(identity).answer(question, QueryConfig(**config)).receipt_id
+    return system.questions.for_reader(identity).search(question, QueryConfig(**config)).receipt_id
 
 
 @pytest.fixture(params=KINDS)

@@ -292,7 +292,7 @@ class TestStepsOfOutcomes:
     def recorded(self, services: System, step: str, key: str = WEB) -> str:
         """The step as it is recorded."""
         config = QueryConfig(min_confidence=0)
-        answer = services.questions.search(Identity()).answer("web crashes tea water", config)
+        answer = services.questions.for_reader(Identity()).search("web crashes tea water", config)
         given = RecordOutcome(
             receipt_id=answer.receipt_id,
             document_id=id_of(services, key),

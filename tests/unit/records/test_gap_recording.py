@@ -129,7 +129,7 @@ class TestRememberedVectors:
 
 class TestRecording:
     def ask(self, system: System, query: str, identity: Identity = ACME, **config: Any) -> Answer:
-        return system.questions.search(identity).answer(query, QueryConfig(**config))
+        return system.questions.for_reader(identity).search(query, QueryConfig(**config))
 
     def test_an_unanswered_question_becomes_a_gap_in_the_callers_scope(self, services: System) -> None:
         self.ask(services, ESPRESSO)
@@ -205,7 +205,7 @@ class TestRecording:
         services.records.key.hash("read it")
         services.records.gaps = GapLog(BrokenTable(), days=1, clock=services.clock)
         measured = Measured()
-        answer = services.questions.search(ACME, measured).answer(ESPRESSO)
+        answer = services.questions.for_reader(ACME, measured).search(ESPRESSO)
         assert answer.receipt_id
         assert answer.notes == ("not recorded: this question is not among the gaps",)
         assert measured.values[Metric.RECORDING_FAILURES] == [1.0]
@@ -222,27 +222,27 @@ class TestWaitingDocuments:
 
     def test_answer_without_a_good_result_notes_them(self, interrupted: System) -> None:
         question = "Restart the payments gateway"
-        assert interrupted.questions.search().answer(question).notes == (self.NOTE,)
+        assert interrupted.questions.for_reader().search(question).notes == (self.NOTE,)
         list(interrupted.manager.work())
-        found = interrupted.questions.search().answer(question)
+        found = interrupted.questions.for_reader().search(question)
         assert (len(found.results), found.notes) == (1, ())
 
     def test_question_is_no_gap_meanwhile(self, interrupted: System) -> None:
-        interrupted.questions.search(ACME).answer(ESPRESSO)
+        interrupted.questions.for_reader(ACME).search(ESPRESSO)
         assert list(interrupted.records.gaps.gaps(SCOPE)) == []
 
     def test_reader_of_a_client_gets_no_number(self, interrupted: System) -> None:
-        assert interrupted.questions.search(ACME).answer(ESPRESSO).notes == (f"some documents are {UNSEARCHED}",)
+        assert interrupted.questions.for_reader(ACME).search(ESPRESSO).notes == (f"some documents are {UNSEARCHED}",)
 
     def test_good_answer_costs_no_count(self, services: System, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(type(services.corpus), "waiting_here", lambda _: pytest.fail("counted"))
-        assert services.questions.search(ACME).answer(DISK_TITLE).results
+        assert services.questions.for_reader(ACME).search(DISK_TITLE).results
 
 
 def test_ingested_document_closes_the_gap_that_it_answers(tmp_path: Path) -> None:
     with a_system(tmp_path, {}) as services:
         question = "Restart the payments gateway"
-        assert not services.questions.search(ACME).answer(question).results
+        assert not services.questions.for_reader(ACME).search(question).results
         services.store.put("documents/runbooks/pay.md", f"# {question}\n\nDrain it and restart it.".encode())
         list(services.manager.work())
         (closed,) = check_gaps(services.records, services.questions, [SCOPE], 50).closed
@@ -254,7 +254,7 @@ UNANSWERED = "brew espresso on mondays"
 
 
 def ask(services: System, identity: Identity, query: str = DISK_TITLE, **config: Any) -> Answer:
-    return services.questions.search(identity).answer(query, QueryConfig(**config))
+    return services.questions.for_reader(identity).search(query, QueryConfig(**config))
 
 
 def records(services: System, who: str = "", **where: Any) -> list[AuditRecord]:
@@ -349,7 +349,7 @@ class TestFailures:
     def test_answer_goes_out_without_its_record(self, services: System) -> None:
         measured = Measured()
         services.records.audit = AuditLog(BrokenTable(), services.records.key, days=1, clock=services.clock)
-        answer = services.questions.search(ACME, measured).answer(DISK_TITLE)
+        answer = services.questions.for_reader(ACME, measured).search(DISK_TITLE)
         assert (len(answer.results), answer.receipt_id, answer.receipt) == (1, "", None)
         assert answer.notes == ("not recorded: this answer has no receipt",)
         assert measured.values[Metric.RECORDING_FAILURES] == [1.0]
@@ -357,7 +357,7 @@ class TestFailures:
     def test_answer_goes_out_where_no_key_can_be_read(self, services: System) -> None:
         services.records.key = InstallationKey(BrokenTable())
         measured = Measured()
-        answer = services.questions.search(ACME, measured).answer(UNANSWERED)
+        answer = services.questions.for_reader(ACME, measured).search(UNANSWERED)
         assert (answer.results, answer.receipt_id) == ((), "")
         assert measured.values[Metric.RECORDING_FAILURES] == [1.0]
 
@@ -375,7 +375,7 @@ class TestFailures:
 
     def test_a_successful_recording_reports_zero_failures(self, services: System) -> None:
         measured = Measured()
-        services.questions.search(ACME, measured).answer(DISK_TITLE)
+        services.questions.for_reader(ACME, measured).search(DISK_TITLE)
         assert measured.values[Metric.RECORDING_FAILURES] == [0.0]
 
     @pytest.mark.parametrize("principal", ["\ud800", "x" * 10_000, "Ünï ☃"])

@@ -158,7 +158,7 @@ def test_confidences_of_answers_follow_a_calibration(corpus: Calibrated) -> None
 
 
 def best_confidence(system: System) -> float:
-    answer = system.questions.search().answer("clients wait for the amber gateway", QueryConfig(min_confidence=0.0))
+    answer = system.questions.for_reader().search("clients wait for the amber gateway", QueryConfig(min_confidence=0.0))
     return answer.results[0].confidence
 
 

@@ -105,6 +105,6 @@ def test_questions_expand_in_a_whole_system(tmp_path: Path) -> None:
         assert services.ingestion.drain is not None
         list(services.ingestion.drain.run())
         config = QueryConfig(min_confidence=0, max_results=1, expand=Expand.DOCUMENT)
-        (result,) = services.questions.search().query("replica lag seconds", config)
+        (result,) = services.questions.for_reader().query("replica lag seconds", config)
         assert "Look at replica 39" in result.content
         assert "What to do when replicas lag" in result.content

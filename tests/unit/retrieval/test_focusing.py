@@ -94,7 +94,7 @@ class TestSearches:
         index.apply([a_change(a_text("the api pod is restarting"))])
         query = a_knowledge_query(recording, embedder, KNOWLEDGE, NOBODY)
         config = QueryConfig(mode=mode, min_confidence=0, tiers=("internal",))
-        assert query.answer(self.QUESTION, config).results
+        assert query.search(self.QUESTION, config).results
         (request,) = recording.requests
         assert request.text == self.QUESTION
         assert request.values == value_words(self.QUESTION, ENGLISH)

@@ -59,7 +59,7 @@ def a_mention(name: str, number: int = 0) -> IndexEntry:
 
 
 def ask(index: EmbeddedIndex, question: str, *entries: IndexEntry) -> Answer:
-    return a_query(index, *entries).answer(question, ANYTHING)
+    return a_query(index, *entries).search(question, ANYTHING)
 
 
 def titles(answer: Answer) -> list[str]:
@@ -106,7 +106,7 @@ class TestAbout:
         question = THIRTY_WORDS.format("CVE-2024-3094")
         assert len(question.split()) > 30
         page = a_text("Upgrade the package.", title="CVE-2024-3094: backdoor in a library")
-        answer = a_query(index, page, *OTHERS).answer(question, QueryConfig(min_confidence=0, mode=mode))  # type: ignore[arg-type]
+        answer = a_query(index, page, *OTHERS).search(question, QueryConfig(min_confidence=0, mode=mode))  # type: ignore[arg-type]
         assert titles(answer)[0] == "CVE-2024-3094: backdoor in a library"
         assert answer.results[0].band is Band.SURE
         assert answer.absent == ()
@@ -188,7 +188,7 @@ class TestMentions:
     def test_alert_that_pages_of_another_category_are_for_makes_nothing_certain(self, index: EmbeddedIndex) -> None:
         lag = a_text("Queue high warning, messages pile up.", "postmortems", title="Queue high: a warning")
         service = a_query(index, QUEUE, lag, *OTHERS)
-        answer = service.answer("QueueHighWarning", replace(ANYTHING, categories=("postmortems",)))
+        answer = service.search("QueueHighWarning", replace(ANYTHING, categories=("postmortems",)))
         assert answer.absent == ()
         assert all(result.confidence <= NOT_ABOUT for result in answer.results)
 
@@ -311,32 +311,32 @@ class TestMissed:
     def test_entry_that_the_best_hits_missed_is_found_by_its_term(self, index: EmbeddedIndex) -> None:
         page = a_text("Upgrade the package to heal OPS-4711.", title="Backdoor")
         recording, service = self.recording(index, page)
-        answer = service.answer(THIRTY_WORDS.format("OPS-4711"), ANYTHING)
+        answer = service.search(THIRTY_WORDS.format("OPS-4711"), ANYTHING)
         assert titles(answer)[0] == "Backdoor"
         assert answer.results[0].confidence >= ONLY_MENTION
         assert searches_for_terms(recording)
 
     def test_identifier_that_was_found_is_not_searched_for_again(self, index: EmbeddedIndex) -> None:
         recording, service = self.recording(index, a_text("Heal OPS-4711.", title="OPS-4711"))
-        assert titles(service.answer("OPS-4711", replace(ANYTHING, tiers=("internal",))))[0] == "OPS-4711"
+        assert titles(service.search("OPS-4711", replace(ANYTHING, tiers=("internal",))))[0] == "OPS-4711"
         assert searches_for_terms(recording) == []
 
     def test_identifier_in_no_entry_is_not_searched_for(self, index: EmbeddedIndex) -> None:
         recording, service = self.recording(index)
-        service.answer(THIRTY_WORDS.format("OPS-4711"), ANYTHING)
+        service.search(THIRTY_WORDS.format("OPS-4711"), ANYTHING)
         assert searches_for_terms(recording) == []
 
     def test_it_is_searched_for_within_the_filter_alone(self, index: EmbeddedIndex) -> None:
         page = a_text("Heal OPS-4711.", "postmortems", title="Incident")
         _, service = self.recording(index, page)
-        answer = service.answer(THIRTY_WORDS.format("OPS-4711"), replace(ANYTHING, categories=("runbooks",)))
+        answer = service.search(THIRTY_WORDS.format("OPS-4711"), replace(ANYTHING, categories=("runbooks",)))
         assert "Incident" not in titles(answer)
 
     def test_document_without_required_provenance_is_not_found_by_identifier(self, index: EmbeddedIndex) -> None:
         page = a_text("Upgrade the package to heal OPS-4711.", title="Backdoor")
         _, service = self.recording(index, replace(page, indexed=replace(page.indexed, source_uri="")))
         for provenance in (True, False):
-            answer = service.answer(THIRTY_WORDS.format("OPS-4711"), replace(ANYTHING, require_provenance=provenance))
+            answer = service.search(THIRTY_WORDS.format("OPS-4711"), replace(ANYTHING, require_provenance=provenance))
             assert ("Backdoor" in titles(answer)) is not provenance
 
 
@@ -428,10 +428,10 @@ class TestAbsent:
     ) -> None:
         outage = a_text("Messages were late.", "postmortems", title="Outage", tags=("kafka",))
         service = a_query(index, QUEUE, outage, *OTHERS)
-        assert service.answer(question, replace(ANYTHING, **config)).absent == ()
+        assert service.search(question, replace(ANYTHING, **config)).absent == ()
 
     def test_identifier_in_no_document_is_absent_within_a_filter_too(self, index: EmbeddedIndex) -> None:
-        answer = a_query(index, QUEUE).answer("CVE-2024-3094", replace(ANYTHING, categories=("postmortems",)))
+        answer = a_query(index, QUEUE).search("CVE-2024-3094", replace(ANYTHING, categories=("postmortems",)))
         assert [one.name for one in answer.absent] == ["CVE-2024-3094"]
 
     def test_identifier_of_a_document_in_another_tier_is_not_absent(self, index: EmbeddedIndex) -> None:
@@ -446,7 +446,7 @@ class TestAbsent:
                 return replace(found, lexical=replace(found.lexical, error="timeout"), term_frequencies={})
 
         a_query(index, QUEUE)
-        answer = a_query(WithoutWords(index)).answer("alert QueueHighCritical", ANYTHING)
+        answer = a_query(WithoutWords(index)).search("alert QueueHighCritical", ANYTHING)
         assert (answer.partial, answer.absent) == (True, ())
 
 

@@ -63,30 +63,30 @@ def test_question_about_something_else_has_no_results_and_nothing_unconfirmed(
     service: KnowledgeQuery, near: Near, question: str, mode: SearchMode
 ) -> None:
     near(NOWHERE)
-    answer = service.answer(question, QueryConfig(min_confidence=0, mode=mode))
+    answer = service.search(question, QueryConfig(min_confidence=0, mode=mode))
     assert (answer.results, answer.unconfirmed, answer.best_rejected, answer.absent) == ((), (), None, ())
     assert not answer.partial
 
 
 @pytest.mark.parametrize("question", ["the of and", "?!", "🔥"])
 def test_question_without_words_has_nothing(service: KnowledgeQuery, question: str) -> None:
-    answer = service.answer(question, ANYTHING)
+    answer = service.search(question, ANYTHING)
     assert (answer.results, answer.unconfirmed) == ((), ())
 
 
 def test_without_cosines_what_hardly_a_word_supports_is_weak(service: KnowledgeQuery) -> None:
-    assert {result.band for result in service.answer(COOKING, ANYTHING).results} == {Band.WEAK}
+    assert {result.band for result in service.search(COOKING, ANYTHING).results} == {Band.WEAK}
 
 
 def test_it_is_so_for_every_requested_confidence(service: KnowledgeQuery, near: Near) -> None:
     near(NOWHERE)
-    answer = service.answer(COOKING, QueryConfig(min_confidence=0.9))
+    answer = service.search(COOKING, QueryConfig(min_confidence=0.9))
     assert (answer.results, answer.unconfirmed) == ((), ())
 
 
 @pytest.mark.parametrize("mode", SearchMode)
 def test_question_about_a_page_has_results(service: KnowledgeQuery, mode: SearchMode) -> None:
-    answer = service.answer("the disk of the database is full", QueryConfig(min_confidence=0, mode=mode))
+    answer = service.search("the disk of the database is full", QueryConfig(min_confidence=0, mode=mode))
     assert answer.results[0].title == DISK.title
 
 
@@ -104,7 +104,7 @@ def test_words_alone_withhold_nothing() -> None:
 
 def test_paraphrase_among_three_pages_has_results(service: KnowledgeQuery, near: Near) -> None:
     near(2 * FAR_IN_FEW)
-    assert service.answer("the volume is full", ANYTHING).results
+    assert service.search("the volume is full", ANYTHING).results
 
 
 @pytest.mark.parametrize("probability", [FAR - 0.01, FAR_IN_FEW / 2])
@@ -124,27 +124,27 @@ def test_question_that_narrows_the_search_has_what_is_left(
     service: KnowledgeQuery, near: Near, question: str, config: dict[str, Any], probability: float
 ) -> None:
     near(probability)
-    assert [result.title for result in service.answer(question, replace(ANYTHING, **config)).results] == [DISK.title]
+    assert [result.title for result in service.search(question, replace(ANYTHING, **config)).results] == [DISK.title]
 
 
 def test_phrase_that_nothing_has_is_taken_for_words_again(service: KnowledgeQuery, near: Near) -> None:
     near(NOWHERE)
-    answer = service.answer(f'{BAKING} "chocolate cake"', ANYTHING)
+    answer = service.search(f'{BAKING} "chocolate cake"', ANYTHING)
     assert answer.results == ()
     assert answer.notes == ('no passage that came near has exactly "chocolate cake": the words were searched',)
 
 
 def test_category_of_the_caller_leaves_the_bar(service: KnowledgeQuery, near: Near) -> None:
     near(NOWHERE)
-    assert service.answer(COOKING, replace(ANYTHING, categories=("runbooks",))).results == ()
+    assert service.search(COOKING, replace(ANYTHING, categories=("runbooks",))).results == ()
 
 
 def test_identifier_that_an_entry_has_is_near(service: KnowledgeQuery, near: Near, tmp_path: Path) -> None:
     near(NOWHERE)
     index = EmbeddedIndex(tmp_path / "other", model_id=WordsEmbedder.model_id, dimension=WordsEmbedder.dimension)
     known = a_query(index, a_text("Bake it.", title="OPS-4711"))
-    assert [result.title for result in known.answer(f"{COOKING} OPS-4711", ANYTHING).results] == ["OPS-4711"]
-    assert service.answer(f"{COOKING} OPS-4711", ANYTHING).results == ()
+    assert [result.title for result in known.search(f"{COOKING} OPS-4711", ANYTHING).results] == ["OPS-4711"]
+    assert service.search(f"{COOKING} OPS-4711", ANYTHING).results == ()
     index.close()
 
 
@@ -163,13 +163,13 @@ def index_of(services: System) -> str:
 
 def test_a_question_to_a_lost_index_is_an_error_that_names_the_repair(home: Path) -> None:
     with services_at(home) as services, pytest.raises(IndexUnavailableError, match="`opx rebuild`"):
-        services.questions.search().answer("alpha fails")
+        services.questions.for_reader().search("alpha fails")
 
 
 def test_no_gap_is_recorded_of_it(home: Path) -> None:
     with services_at(home) as services:
         with pytest.raises(IndexUnavailableError):
-            services.questions.search().answer("alpha fails")
+            services.questions.for_reader().search("alpha fails")
         assert services.records.gaps.scopes() == []
 
 
@@ -192,5 +192,5 @@ def test_the_status_reports_how_much_is_missing(tmp_path: Path) -> None:
 
 def test_a_knowledge_base_without_documents_has_no_answer(tmp_path: Path) -> None:
     with services_at(tmp_path) as services:
-        assert services.questions.search().answer("alpha fails").results == ()
+        assert services.questions.for_reader().search("alpha fails").results == ()
         assert index_of(services) == "ok"

@@ -119,7 +119,7 @@ class TestInterface:
 
     def test_query_gives_the_results_of_answer(self, index: EmbeddedIndex) -> None:
         service = a_query(index, a_text("disk full"), a_text("disk slow"))
-        assert service.query("disk", ANYTHING) == list(service.answer("disk", ANYTHING).results)
+        assert service.query("disk", ANYTHING) == list(service.search("disk", ANYTHING).results)
         assert len(service.query("disk", ANYTHING)) == 2
 
 
@@ -157,7 +157,7 @@ class TestScores:
         service = a_query(index, a_text("disk full"), a_text("pod down"))
         best, worst = service.query("disk full", ANYTHING)
         middle = (best.confidence + worst.confidence) / 2
-        answer = service.answer("disk full", QueryConfig(min_confidence=middle))
+        answer = service.search("disk full", QueryConfig(min_confidence=middle))
         assert contents(answer.results) == ["disk full"]
         assert answer.best_rejected is None
 
@@ -184,34 +184,34 @@ class TestUnconfirmed:
 
     def test_results_reach_the_confidence_and_the_others_are_unconfirmed(self, index: EmbeddedIndex) -> None:
         service = self.service(index)
-        everything = service.answer("disk full", ANYTHING)
+        everything = service.search("disk full", ANYTHING)
         bar = everything.results[1].confidence
-        answer = service.answer("disk full", QueryConfig(min_confidence=bar))
+        answer = service.search("disk full", QueryConfig(min_confidence=bar))
         assert answer.results == everything.results[:2]
         assert answer.unconfirmed == everything.results[2:]
         assert answer.best_rejected is None
 
     def test_the_first_unconfirmed_one_is_the_nearest_where_there_is_no_result(self, index: EmbeddedIndex) -> None:
-        answer = self.service(index).answer("disk", QueryConfig(min_confidence=1))
+        answer = self.service(index).search("disk", QueryConfig(min_confidence=1))
         assert (answer.results, answer.partial) == ((), False)
         assert answer.best_rejected == answer.unconfirmed[0]
         assert len(answer.unconfirmed) == len(self.PAGES)
 
     def test_unconfirmed_ones_fill_the_places_that_are_left(self, index: EmbeddedIndex) -> None:
         service = self.service(index)
-        bar = service.answer("disk full", ANYTHING).results[1].confidence
+        bar = service.search("disk full", ANYTHING).results[1].confidence
         for most, unconfirmed in ((1, 0), (2, 0), (3, 1), (10, 2)):
-            answer = service.answer("disk full", QueryConfig(min_confidence=bar, max_results=most))
+            answer = service.search("disk full", QueryConfig(min_confidence=bar, max_results=most))
             assert (len(answer.results), len(answer.unconfirmed)) == (min(most, 2), unconfirmed)
 
     def test_without_a_bar_everything_is_a_result(self, index: EmbeddedIndex) -> None:
-        answer = self.service(index).answer("disk full", ANYTHING)
+        answer = self.service(index).search("disk full", ANYTHING)
         assert (len(answer.results), answer.unconfirmed, answer.best_rejected) == (len(self.PAGES), (), None)
 
     def test_list_of_results_has_the_unconfirmed_ones_beside_it(self, index: EmbeddedIndex) -> None:
         service = self.service(index)
-        config = QueryConfig(min_confidence=service.answer("disk full", ANYTHING).results[0].confidence)
-        found, answer = service.query("disk full", config), service.answer("disk full", config)
+        config = QueryConfig(min_confidence=service.search("disk full", ANYTHING).results[0].confidence)
+        found, answer = service.query("disk full", config), service.search("disk full", config)
         assert found == list(answer.results)
         assert found.unconfirmed == answer.unconfirmed != ()
         assert service.query("?!", config).unconfirmed == ()
@@ -224,7 +224,7 @@ class TestUnconfirmed:
 
     def test_json_has_the_nearest_only_without_results(self, index: EmbeddedIndex) -> None:
         service = self.service(index)
-        given, refused = (service.answer("disk full", QueryConfig(min_confidence=bar)).to_json() for bar in (0.5, 1))
+        given, refused = (service.search("disk full", QueryConfig(min_confidence=bar)).to_json() for bar in (0.5, 1))
         assert "nearest" not in given
         assert refused["nearest"] == refused["unconfirmed"][0]
         assert "absent" not in refused
@@ -268,12 +268,12 @@ class TestBounds:
 
     @pytest.mark.parametrize("text", ["", "   \n\t"])
     def test_query_without_characters_finds_nothing_and_is_not_embedded(self, index: EmbeddedIndex, text: str) -> None:
-        answer = a_query(index, a_text("disk full"), embedder=FailingEmbedder()).answer(text, ANYTHING)
+        answer = a_query(index, a_text("disk full"), embedder=FailingEmbedder()).search(text, ANYTHING)
         assert (answer.results, answer.partial) == ((), False)
 
     @pytest.mark.parametrize("text", ["?!... ---", "the of and", "\x00", "🚒"])
     def test_query_without_words_has_no_confident_answer(self, index: EmbeddedIndex, text: str) -> None:
-        answer = a_query(index, a_text("disk full")).answer(text)
+        answer = a_query(index, a_text("disk full")).search(text)
         assert (answer.results, answer.partial, answer.notes) == ((), False, ())
 
     def test_halves_of_surrogate_pairs_do_no_harm(self, index: EmbeddedIndex) -> None:
@@ -290,7 +290,7 @@ class TestBounds:
 
     def test_long_query_is_cut_with_a_note(self, index: EmbeddedIndex) -> None:
         text = "disk full " * 10_000
-        answer = a_query(index, a_text("disk full")).answer(text + "pod", ANYTHING)
+        answer = a_query(index, a_text("disk full")).search(text + "pod", ANYTHING)
         assert contents(answer.results) == ["disk full"]
         assert answer.notes == (
             f"the query has 100,003 characters; only the first {MAX_QUERY_CHARACTERS:,} were searched",
@@ -300,7 +300,7 @@ class TestBounds:
 
     def test_query_of_the_longest_length_is_not_cut(self, index: EmbeddedIndex) -> None:
         text = "disk".ljust(MAX_QUERY_CHARACTERS, "!")
-        assert a_query(index, a_text("disk full")).answer(text, ANYTHING).notes == ()
+        assert a_query(index, a_text("disk full")).search(text, ANYTHING).notes == ()
 
 
 class TestFilters:
@@ -344,7 +344,7 @@ class TestFilters:
 
     @pytest.mark.parametrize("tiers", [("internet",), ()])
     def test_no_tier_left_is_not_every_tier(self, service: KnowledgeQuery, tiers: tuple[str, ...]) -> None:
-        answer = service.answer("disk", QueryConfig(min_confidence=0, tiers=tiers))
+        answer = service.search("disk", QueryConfig(min_confidence=0, tiers=tiers))
         assert (answer.results, answer.best_rejected, answer.notes) == ((), None, (NO_TIER,))
 
     @pytest.mark.parametrize("name", ["recipes", "run", "runbooks/", "security/cve/x", "*"])
@@ -360,7 +360,7 @@ class TestFilters:
         bare = a_text("disk anonymous")
         bare = replace(bare, indexed=replace(bare.indexed, source_uri=""))
         service = a_query(index, bare, a_text("disk signed"))
-        answer = service.answer("disk", QueryConfig(min_confidence=0, require_provenance=required))
+        answer = service.search("disk", QueryConfig(min_confidence=0, require_provenance=required))
         assert set(contents(answer.results)) == {"disk signed"} | (set() if required else {"disk anonymous"})
 
 
@@ -369,14 +369,14 @@ class TestReaders:
     def test_other_clients_knowledge_is_nowhere_in_the_answer(self, index: EmbeddedIndex, config: QueryConfig) -> None:
         entries = [a_text("zanzibar password", scope=OTHER, source=f"{n}.md") for n in range(3)]
         service = a_query(index, *entries, a_text("disk full"), reader=reader_of(Identity("acme", "web")))
-        answer = service.answer("zanzibar password", config)
+        answer = service.search("zanzibar password", config)
         assert "zanzibar" not in everything_in(answer)
 
     def test_filter_by_anothers_document_finds_nothing(self, index: EmbeddedIndex) -> None:
         theirs = a_text("zanzibar password", scope=OTHER)
         service = a_query(index, theirs, reader=reader_of(Identity("acme")))
         config = QueryConfig(min_confidence=0, document_id=theirs.indexed.chunk.document_id)
-        answer = service.answer("zanzibar", config)
+        answer = service.search("zanzibar", config)
         assert (answer.results, answer.best_rejected) == ((), None)
 
     def test_own_and_global_knowledge_is_found_together(self, index: EmbeddedIndex) -> None:
@@ -390,9 +390,9 @@ class TestReaders:
             services.installation.knowledge = KNOWLEDGE
             services.index.apply(a_change(a_text(f"disk {scope.group_id}", scope=scope)) for scope in (shops, office))
             services.corpus.projects.assign("acme", "web", "shops")
-            before = services.questions.search(web).query("disk", ANYTHING)
+            before = services.questions.for_reader(web).query("disk", ANYTHING)
             services.corpus.projects.assign("acme", "web", "office")
-            after = services.questions.search(web).query("disk", ANYTHING)
+            after = services.questions.for_reader(web).query("disk", ANYTHING)
         assert (contents(before), contents(after)) == (["disk shops"], ["disk office"])
 
 
@@ -402,7 +402,7 @@ class TestDegrading:
     ) -> None:
         service = a_query(index, a_text("disk full"), embedder=FailingEmbedder())
         with caplog.at_level(logging.ERROR):
-            answer = service.answer("disk full", ANYTHING)
+            answer = service.search("disk full", ANYTHING)
         assert contents(answer.results) == ["disk full"]
         assert answer.partial
         assert answer.notes == ("partial: the vector search is missing (the embedding model is unavailable)",)
@@ -414,14 +414,14 @@ class TestDegrading:
         entry = a_text("disk full")
         id_ = entry.indexed.entry_id
         response = SearchResponse(Leg(error="timed out"), Leg(((id_, 0.9),)), {id_: entry.indexed}, {}, 1)
-        answer = a_query(StubIndex(response)).answer("disk full", ANYTHING)
+        answer = a_query(StubIndex(response)).search("disk full", ANYTHING)
         assert contents(answer.results) == ["disk full"]
         assert answer.partial
         assert answer.notes == ("partial: the lexical search is missing (timed out)",)
 
     def test_both_legs_missing_are_both_noted(self) -> None:
         response = SearchResponse(Leg(error="timed out"), Leg())
-        answer = a_query(StubIndex(response), embedder=FailingEmbedder()).answer("disk", ANYTHING)
+        answer = a_query(StubIndex(response), embedder=FailingEmbedder()).search("disk", ANYTHING)
         assert (len(answer.notes), answer.partial, answer.results) == (2, True, ())
 
     @pytest.mark.parametrize("error", [IndexUnavailableError("refused"), IndexWakingError("asleep")])
@@ -430,15 +430,15 @@ class TestDegrading:
     ) -> None:
         service = a_query(StubIndex(error))
         with pytest.raises(type(error)):
-            service.answer("disk full")
+            service.search("disk full")
         with pytest.raises(type(error)):
             service.query("disk full")
 
     def test_times_of_the_parts_are_reported(self, index: EmbeddedIndex) -> None:
-        answer = a_query(index, a_text("disk full")).answer("disk")
+        answer = a_query(index, a_text("disk full")).search("disk")
         assert set(answer.timings_ms) == {"embed", "search", "lexical", "vector", "judge"}
         assert all(value >= 0 for value in answer.timings_ms.values())
 
     def test_whole_answer_has_no_notes(self, index: EmbeddedIndex) -> None:
-        answer = a_query(index, a_text("disk full")).answer("disk")
+        answer = a_query(index, a_text("disk full")).search("disk")
         assert (answer.partial, answer.notes) == (False, ())

@@ -50,7 +50,7 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
 
 def given(services: System, query: str = DISK_TITLE, identity: Identity = ACME) -> dict[str, Any]:
     """A receipt of these services, as a file has it."""
-    receipt = services.questions.search(identity).answer(query, ANYTHING).receipt
+    receipt = services.questions.for_reader(identity).search(query, ANYTHING).receipt
     assert receipt
     found: dict[str, Any] = json.loads(json.dumps(dict(receipt)))
     return found
@@ -58,7 +58,7 @@ def given(services: System, query: str = DISK_TITLE, identity: Identity = ACME) 
 
 def again(services: System, receipt: Receipt, identity: Identity = ACME) -> Replay:
     def ask(question: str, config: QueryConfig) -> Receipt:
-        found = services.questions.search(identity).answer(question, config).receipt
+        found = services.questions.for_reader(identity).search(question, config).receipt
         assert found
         return found
 
@@ -267,7 +267,7 @@ def measured() -> Measured:
 
 
 def test_answered_question_reports_count_latency_and_confidence(services: System, measured: Measured) -> None:
-    answer = services.questions.search(report=measured).answer(DISK_TITLE)
+    answer = services.questions.for_reader(report=measured).search(DISK_TITLE)
     assert measured.values[Metric.QUERIES] == [1.0]
     assert measured.values[Metric.QUERY_LATENCY][0] >= sum(answer.timings_ms[stage] for stage in STAGES)
     assert measured.values[Metric.CONFIDENCE] == [answer.results[0].confidence]
@@ -277,7 +277,7 @@ def test_answered_question_reports_count_latency_and_confidence(services: System
 
 @pytest.mark.parametrize("mode", SearchMode)
 def test_every_leg_and_stage_is_timed_in_its_mode(services: System, measured: Measured, mode: SearchMode) -> None:
-    services.questions.search(report=measured).answer(DISK_TITLE, QueryConfig(mode=mode))
+    services.questions.for_reader(report=measured).search(DISK_TITLE, QueryConfig(mode=mode))
     legs, stages = measured.labels[Metric.LEG_LATENCY], measured.labels[Metric.STAGE_LATENCY]
     assert {tuple(labels.values()) for labels in legs} == {(mode.value, leg) for leg in LEGS}
     assert {tuple(labels.values()) for labels in stages} >= {(mode.value, stage) for stage in STAGES}
@@ -287,23 +287,23 @@ def test_every_leg_and_stage_is_timed_in_its_mode(services: System, measured: Me
 def test_the_page_lists_the_stages_of_an_answer_in_order(services: System) -> None:
     page = (ROOT / "docs" / "searching.md").read_text(encoding="utf-8")
     listed = re.findall(r"^\| `(\w+)` \|", page.partition("## Stages of an answer")[2], re.MULTILINE)
-    (index,) = (stage for stage in services.questions.search().stages if isinstance(stage, ByIndex))
-    names = [stage.name for stage in services.questions.search().stages]
+    (index,) = (stage for stage in services.questions.for_reader().stages if isinstance(stage, ByIndex))
+    names = [stage.name for stage in services.questions.for_reader().stages]
     names[1:1] = [stage.name for stage in index.searches]
     assert [name for name in listed if name not in ("words", "rerank")] == names
 
 
 def test_legs_are_within_the_search(services: System) -> None:
-    timings = services.questions.search().answer(DISK_TITLE).timings_ms
+    timings = services.questions.for_reader().search(DISK_TITLE).timings_ms
     assert 0 < timings["lexical"] + timings["vector"] < timings["search"]
 
 
 def test_leg_that_was_not_searched_has_no_time(services: System) -> None:
-    assert "lexical" not in services.questions.search().answer("!!!").timings_ms
+    assert "lexical" not in services.questions.for_reader().search("!!!").timings_ms
 
 
 def test_question_without_results_reports_the_confidence_of_the_nearest(services: System, measured: Measured) -> None:
-    answer = services.questions.search(report=measured).answer(
+    answer = services.questions.for_reader(report=measured).search(
         "restart the worker for hours", QueryConfig(min_confidence=1)
     )
     assert answer.best_rejected is not None
@@ -313,33 +313,33 @@ def test_question_without_results_reports_the_confidence_of_the_nearest(services
 
 def test_question_to_an_empty_corpus_has_no_confidence(tmp_path: Path, measured: Measured) -> None:
     with a_system(tmp_path, {}) as system:
-        system.questions.search(report=measured).answer("disk")
+        system.questions.for_reader(report=measured).search("disk")
     assert measured.values[Metric.CONFIDENCE] == [0.0]
     assert measured.values[Metric.ZERO_RESULTS] == [1.0]
 
 
 def test_unreachable_index_is_reported_without_a_confidence(tmp_path: Path, measured: Measured) -> None:
     with a_system(tmp_path, {}, index=BrokenIndex()) as system, pytest.raises(StoreUnavailableError):
-        system.questions.search(report=measured).answer("disk")
+        system.questions.for_reader(report=measured).search("disk")
     assert measured.values[Metric.SEARCH_UNAVAILABLE] == [1.0]
     assert measured.values[Metric.PARTIAL_ANSWERS] == [1.0]
     assert not {Metric.CONFIDENCE, Metric.ZERO_RESULTS} & measured.values.keys()
 
 
 def test_question_for_no_tier_reports_no_confidence(services: System, measured: Measured) -> None:
-    services.questions.search(report=measured).answer("disk", QueryConfig(tiers=("internet",)))
+    services.questions.for_reader(report=measured).search("disk", QueryConfig(tiers=("internet",)))
     assert measured.values[Metric.QUERIES] == [1.0]
     assert not {Metric.CONFIDENCE, Metric.ZERO_RESULTS} & measured.values.keys()
 
 
 def test_plain_results_are_measured_too(services: System, measured: Measured) -> None:
-    services.questions.search(report=measured).query(DISK_TITLE)
+    services.questions.for_reader(report=measured).query(DISK_TITLE)
     assert measured.values[Metric.QUERIES] == [1.0]
 
 
 def test_refused_question_is_none(services: System, measured: Measured) -> None:
     with pytest.raises(UnknownCategoryError):
-        services.questions.search(report=measured).answer("disk", QueryConfig(categories=("nonsense",)))
+        services.questions.for_reader(report=measured).search("disk", QueryConfig(categories=("nonsense",)))
     assert measured.values == {}
 
 
@@ -351,5 +351,5 @@ def test_registry_that_is_away_counts_as_unavailable(
 
     monkeypatch.setattr(services.corpus.projects, "reader", away)
     with pytest.raises(StoreUnavailableError):
-        services.questions.search(report=measured)
+        services.questions.for_reader(report=measured)
     assert measured.values == {Metric.SEARCH_UNAVAILABLE: [1.0]}

@@ -63,7 +63,7 @@ def filled(services: System, corpus: Sequence[str]) -> Iterator[None]:
 
 
 def answered(services: System, question: str) -> tuple[RetrievalResult, ...]:
-    return services.questions.search().answer(question, EVERYTHING).results
+    return services.questions.for_reader().search(question, EVERYTHING).results
 
 
 @few
@@ -131,7 +131,7 @@ def loaded(tmp_path: Path) -> Iterator[System]:
 
 def answer_of(loaded: System, question: str, config: QueryConfig, caller: Identity) -> dict[str, Any]:
     """An answer without its timings and receipt."""
-    answer = loaded.questions.search(caller).answer(question, config).to_json()
+    answer = loaded.questions.for_reader(caller).search(question, config).to_json()
     return {name: value for name, value in answer.items() if name not in {"timingsMs", "receiptId", "receipt"}}
 
 

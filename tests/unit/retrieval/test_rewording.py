@@ -64,7 +64,7 @@ class Counting:
 
 def ask(index: Any, question: str, config: QueryConfig = ANYTHING, reader: Reader = NOBODY, **parts: Any) -> Answer:
     used: dict[str, Any] = {"embedder": WordsEmbedder(), "knowledge": KNOWLEDGE} | parts
-    return a_knowledge_query(index, reader=reader, **used).answer(question, config)
+    return a_knowledge_query(index, reader=reader, **used).search(question, config)
 
 
 def proposed(index: EmbeddedIndex, question: str, reader: Reader = NOBODY) -> dict[str, str]:

@@ -60,7 +60,7 @@ def live(*results: RetrievalResult, **more: Any) -> Any:
 
 
 def test_internal_knowledge_is_searched_first_and_alone_if_it_covers_the_question(index: RecordingIndex) -> None:
-    answer = a_query(index, *OURS, VENDOR).answer("disk full", QueryConfig(min_confidence=0, max_results=2))
+    answer = a_query(index, *OURS, VENDOR).search("disk full", QueryConfig(min_confidence=0, max_results=2))
     assert searched_tiers(index) == [("internal",)]
     assert steps(answer)["specialized"] == (False, "3 of our own documents have a good result")
 
@@ -68,7 +68,7 @@ def test_internal_knowledge_is_searched_first_and_alone_if_it_covers_the_questio
 def test_specialized_knowledge_is_searched_if_internal_knowledge_does_not_cover_the_question(
     index: RecordingIndex,
 ) -> None:
-    answer = a_query(index, OURS[0], VENDOR).answer("disk full", SURE)
+    answer = a_query(index, OURS[0], VENDOR).search("disk full", SURE)
     assert searched_tiers(index) == [("internal",), ("specialized",)]
     searched, reason = steps(answer)["specialized"]
     assert searched
@@ -77,13 +77,13 @@ def test_specialized_knowledge_is_searched_if_internal_knowledge_does_not_cover_
 
 def test_categories_of_a_tier_have_it_searched(index: RecordingIndex) -> None:
     config = QueryConfig(categories=("security/cve", "runbooks"), min_confidence=0)
-    answer = a_query(index, *OURS, VENDOR).answer("disk full", config)
+    answer = a_query(index, *OURS, VENDOR).search("disk full", config)
     assert steps(answer)["specialized"] == (True, "its categories were requested")
     assert any(result.tier == "specialized" for result in answer.results)
 
 
 def test_a_tier_without_a_wanted_category_is_left_out(index: RecordingIndex) -> None:
-    answer = a_query(index, *OURS, VENDOR).answer(
+    answer = a_query(index, *OURS, VENDOR).search(
         "disk full", QueryConfig(categories=("security/cve",), min_confidence=0)
     )
     assert steps(answer)["internal"] == (False, "nothing of it passes the question's filters")
@@ -91,24 +91,24 @@ def test_a_tier_without_a_wanted_category_is_left_out(index: RecordingIndex) -> 
 
 
 def test_an_identifier_of_an_external_catalogue_has_specialized_knowledge_searched(index: RecordingIndex) -> None:
-    answer = a_query(index, *OURS, VENDOR).answer("disk full CVE-2024-3094", QueryConfig(min_confidence=0))
+    answer = a_query(index, *OURS, VENDOR).search("disk full CVE-2024-3094", QueryConfig(min_confidence=0))
     assert steps(answer)["specialized"] == (True, "the question names CVE-2024-3094")
 
 
 def test_a_question_can_name_its_tier(index: RecordingIndex) -> None:
-    answer = a_query(index, *OURS, VENDOR).answer("disk full tier:specialized", ANYTHING)
+    answer = a_query(index, *OURS, VENDOR).search("disk full tier:specialized", ANYTHING)
     assert searched_tiers(index) == [("specialized",)]
     assert contents(list(answer.results)) == ["disk full advisory"]
 
 
 def test_the_internet_is_searched_only_if_it_was_enabled(index: RecordingIndex) -> None:
     service = a_query(index, POST)
-    assert steps(service.answer("disk full", SURE))["internet"] == (False, "it was not enabled")
-    assert steps(service.answer("disk full", WITH_INTERNET))["internet"] == (True, "it was enabled")
+    assert steps(service.search("disk full", SURE))["internet"] == (False, "it was not enabled")
+    assert steps(service.search("disk full", WITH_INTERNET))["internet"] == (True, "it was enabled")
 
 
 def test_a_question_cannot_enable_the_internet(index: RecordingIndex) -> None:
-    answer = a_query(index, POST).answer("disk full tier:internet", SURE)
+    answer = a_query(index, POST).search("disk full tier:internet", SURE)
     assert answer.results == ()
     assert ("internet",) not in searched_tiers(index)
 
@@ -140,20 +140,20 @@ def test_results_are_in_order_of_score_for_a_question_that_calls_for_no_action(i
 
 
 def test_steps_report_the_number_of_good_results_and_the_best_confidence(index: RecordingIndex) -> None:
-    answer = a_query(index, *OURS).answer("disk full", SURE)
+    answer = a_query(index, *OURS).search("disk full", SURE)
     step = answer.routing[0]
     assert step == TierStep("internal", True, "always first", len(answer.results), answer.results[0].confidence)
 
 
 def test_the_decision_is_in_the_answers_json(index: RecordingIndex) -> None:
-    found = a_query(index, *OURS).answer("disk full", SURE).to_json()["routing"]
+    found = a_query(index, *OURS).search("disk full", SURE).to_json()["routing"]
     assert [step["tier"] for step in found] == ["internal", "specialized", "internet"]
     assert set(found[0]) == {"tier", "searched", "reason", "good", "best"}
 
 
 def test_a_tier_that_fails_after_the_first_is_a_partial_answer(index: RecordingIndex) -> None:
     index.fails = lambda request: "specialized" in request.filter.tiers
-    answer = a_query(index, OURS[0]).answer("disk full", SURE)
+    answer = a_query(index, OURS[0]).search("disk full", SURE)
     assert answer.partial
     assert contents(list(answer.results)) == ["disk full on host alpha"]
     assert any("specialized" in note for note in answer.notes)
@@ -162,14 +162,14 @@ def test_a_tier_that_fails_after_the_first_is_a_partial_answer(index: RecordingI
 def test_a_first_tier_that_fails_is_an_index_that_is_down(index: RecordingIndex) -> None:
     index.fails = lambda request: "internal" in request.filter.tiers
     with pytest.raises(IndexUnavailableError):
-        a_query(index, OURS[0]).answer("disk full", SURE)
+        a_query(index, OURS[0]).search("disk full", SURE)
 
 
 def test_the_same_text_of_two_tiers_is_shown_once_with_the_more_trusted_ones_name(index: RecordingIndex) -> None:
     long = "the disk of the database is full because the archiver stopped and nobody cleaned the folder up " * 3
     ours, theirs = (a_text(long, category) for category in ("runbooks/procedures", "security/cve"))
     service = a_query(index, marked(ours), marked(theirs))
-    answer = service.answer(
+    answer = service.search(
         "disk archiver folder", QueryConfig(categories=("runbooks", "security/cve"), min_confidence=0)
     )
     assert "specialized" not in {result.tier for result in answer.results}
@@ -179,7 +179,7 @@ def test_the_same_text_of_two_tiers_is_shown_once_with_the_more_trusted_ones_nam
 class TestLive:
     def ask(self, index: RecordingIndex, *entries: Any, internet: Any, config: QueryConfig = WITH_INTERNET) -> Answer:
         service: KnowledgeQuery = a_query(index, *entries, internet=internet)
-        return service.answer("disk full", config)
+        return service.search("disk full", config)
 
     def test_the_web_is_searched_where_nothing_else_covers(self, index: RecordingIndex) -> None:
         config = replace(WITH_INTERNET, min_confidence=0.3)
@@ -210,7 +210,7 @@ class TestLive:
         self, index: RecordingIndex
     ) -> None:
         service: KnowledgeQuery = a_query(index, a_text("volume", title="volumes"), internet=live(a_live_result(0.6)))
-        answer = service.answer("how to restart zorblax77", WITH_INTERNET)
+        answer = service.search("how to restart zorblax77", WITH_INTERNET)
         *ours, outside = answer.results
         assert {result.tier for result in ours} == {"internal"}
         assert outside.score > ours[-1].score

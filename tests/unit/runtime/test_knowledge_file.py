@@ -6,19 +6,21 @@ import importlib.util
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from opx import plugins
 from opx.domain.knowledge import Category, KnowledgeModel, Speech, Tier, default_speech
 from opx.domain.scopes import Scope
 from opx.errors import KnowledgeConfigError
 from opx.formats.data.json_mapping import compile_paths
 from opx.learning.rules import LearningRules, Share, read_learning_rules
 from opx.runtime import knowledge_file
-from opx.runtime.knowledge_file import load_knowledge
+from opx.runtime.knowledge_file import load_knowledge, unread_sections
 from opx.runtime.yaml_nodes import InvalidYamlError, as_plain, composed
 
 VALID = """\
@@ -417,3 +419,36 @@ def test_mistakes_are_refused_with_file_and_line(tmp_path: Path, section: str, p
 )
 def test_a_project_shares_with_its_own(share: Share, scope: Scope, shared: Scope) -> None:
     assert LearningRules(share).shared(scope, group_of) == shared
+
+
+SECTIONS_OF_DISTRIBUTIONS = """
+streams: {live: {source: s, category: c}}
+webhooks: {alerts: {category: c}}
+internet: {search_provider: brave}
+telemetry: {services: [checkout]}
+baselines: {metrics: {cpu: {namespace: AWS/EC2}}}
+tokens: {grafana: {secret: s}}
+learning: {count: 1}
+"""
+
+
+class TestUnreadSections:
+    def test_sections_of_missing_distributions_are_named_with_them(self, tmp_path: Path) -> None:
+        (tmp_path / "knowledge.yaml").write_text(SECTIONS_OF_DISTRIBUTIONS)
+        with mock.patch.object(plugins, "_all", return_value={}):
+            assert unread_sections(tmp_path / "knowledge.yaml") == {
+                "streams": "opx-streams",
+                "webhooks": "opx-streams",
+                "internet": "opx-web",
+                "telemetry": "opx-telemetry",
+                "baselines": "opx-telemetry",
+                "tokens": "opx-serve",
+            }
+
+    def test_empty_sections_are_not_named(self) -> None:
+        with mock.patch.object(plugins, "_all", return_value={}):
+            assert unread_sections() == {}
+
+    def test_sections_of_installed_distributions_are_not_named(self, tmp_path: Path) -> None:
+        (tmp_path / "knowledge.yaml").write_text(SECTIONS_OF_DISTRIBUTIONS)
+        assert unread_sections(tmp_path / "knowledge.yaml") == {}

@@ -113,7 +113,7 @@ def ask_canaries(system: System, progress: Progress = unwatched) -> int:
 
 def _replied(system: System, question: OwnQuestion) -> RunReply | None:
     try:
-        return judged(question.labelled(), reply_to(system.questions.search(recorded=False), question.text))
+        return judged(question.labelled(), reply_to(system.questions.for_reader(recorded=False), question.text))
     except StoreUnavailableError:
         log.exception("a canary was not searched")
         return None

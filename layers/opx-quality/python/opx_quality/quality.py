@@ -169,7 +169,7 @@ def run_evaluation(context: Context, request: RunEvaluation) -> KeptRun:
     run = evaluations.run(request.run_id) if request.run_id else _begun(context, evaluations)
     if run.state is RunState.DONE:
         return run
-    knowledge = context.system.questions.search(recorded=False)
+    knowledge = context.system.questions.for_reader(recorded=False)
     reply_to(knowledge, WARM_UP)
     for one in list(evaluations.replies(run, run.asked)):
         left = remaining()
@@ -203,7 +203,7 @@ def reply_to(knowledge: KnowledgeQuery, text: str) -> JudgedReply:
     """The reply to a question at a floor of 0, so that it can be judged at every floor; a document is as good as its best
     passage."""
     started = time.perf_counter()
-    answer = knowledge.answer(text, QueryConfig(min_confidence=0.0, max_results=_RESULTS))
+    answer = knowledge.search(text, QueryConfig(min_confidence=0.0, max_results=_RESULTS))
     taken = 1000 * (time.perf_counter() - started)
     pages: dict[str, float] = {}
     for result in answer.results:

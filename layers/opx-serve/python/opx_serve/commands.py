@@ -20,7 +20,7 @@ from opx.domain.record import replace
 from opx.domain.scopes import Identity
 from opx.edges.cli.output import warn
 from opx.edges.cli.session import LOG_FORMAT, Session, pass_session
-from opx.errors import InvalidInputError, MissingDistributionError
+from opx.errors import InvalidInputError
 from opx_serve.console import KEY, PREFIX, ConsoleFiles, ConsoleSessions, write_redirect
 
 if TYPE_CHECKING:
@@ -85,14 +85,12 @@ def _runner(services: System) -> Runner:
 def _deliveries_server(
     services: System, listen: str, arrived: Callable[[], object]
 ) -> contextlib.AbstractContextManager[object]:
-    from opx.connectors.capability import STREAMS
     from opx.edges.client import is_loopback
     from opx_serve.application import deliveries_application
     from opx_serve.deliveries import LocalDeliveries
     from opx_serve.listening import HttpServer, address_of, listening_socket
 
-    if (webhooks := services.optional_part("webhooks")) is None:
-        raise MissingDistributionError("the receiver of webhooks", STREAMS)
+    webhooks = services.needed_part("webhooks")
     deliveries = LocalDeliveries(lambda: webhooks, arrived)
     server = HttpServer(deliveries_application(deliveries), listening_socket(listen))
     _log(f"webhooks arrive at http://{server.address}")

@@ -39,7 +39,7 @@ def serve(
     return Served(
         answers=Answers(bases, measurements, workers),
         callers=callers,
-        deliveries=LocalDeliveries(partial(system.optional_part, "webhooks"), arrived),
+        deliveries=LocalDeliveries(partial(system.needed_part, "webhooks"), arrived),
         uploads=serve_uploads(system, arrived),
         measurements=measurements,
         healthy=lambda: system.indexing.index.count(SearchFilter(scopes=("global",))),

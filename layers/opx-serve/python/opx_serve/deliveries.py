@@ -10,6 +10,7 @@ from urllib.parse import parse_qsl
 from opx.connectors.deliveries import Delivery, DeliveryReply, WebhooksPart, failed
 from opx.domain.record import Json
 from opx.edges.http import reply
+from opx.errors import MissingDistributionError
 
 log = logging.getLogger(__name__)
 
@@ -18,10 +19,11 @@ _MAX_PARAMETERS = 20
 
 
 class LocalDeliveries:
-    """Answers `POST /ingest/{tier}/{category}`, and 404 to everything else, or without `webhooks`. `arrived` is called after
-    each delivery that changed the corpus, so that its consumer need not wait for the next poll."""
+    """Answers `POST /ingest/{tier}/{category}`, and 404 to everything else, or if `webhooks` raises
+    `MissingDistributionError`. `arrived` is called after each delivery that changed the corpus, so that its consumer need not
+    wait for the next poll."""
 
-    def __init__(self, webhooks: Callable[[], WebhooksPart | None], arrived: Callable[[], object]) -> None:
+    def __init__(self, webhooks: Callable[[], WebhooksPart], arrived: Callable[[], object]) -> None:
         self._webhooks = webhooks
         self._arrived = arrived
 
@@ -47,7 +49,8 @@ class LocalDeliveries:
             pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=_MAX_PARAMETERS)
         except ValueError:
             return failed(400, "invalid_argument", f"the address has more than {_MAX_PARAMETERS} parameters")
-        webhooks = self._webhooks()
-        if webhooks is None:
-            return failed(404, "no_such_route", "webhooks are not installed here: pip install opx-streams")
+        try:
+            webhooks = self._webhooks()
+        except MissingDistributionError as exc:
+            return failed(404, "no_such_route", str(exc))
         return webhooks.answer(Delivery(tier, category, tuple(pairs), dict(headers), body))

@@ -125,7 +125,7 @@ def web_command(session: Session, query: str, *, max_results: int, as_json: bool
     search = session.services.part(internet_search)
     if search is None:
         raise CommandFailed(NOT_CONFIGURED)
-    answer = search.answer(query, max_results)
+    answer = search.search(query, max_results)
     if answer.partial:
         raise CommandFailed("; ".join(answer.notes))
     if as_json:

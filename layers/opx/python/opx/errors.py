@@ -20,11 +20,42 @@ class PluginError(OpxError):
     """A plugin can't be used; the message names its distribution and the reason."""
 
 
-class MissingDistributionError(PluginError):
-    """A part of the library is not installed; the message names the distribution that has it."""
+_DISTRIBUTIONS = {
+    "opx-assurance": {"command": "seal repair reconcile export import", "part": "assurance"},
+    "opx-bulk": {"command": "bulk", "rows": "bulk"},
+    "opx-quality": {"command": "contradictions eval", "rows": "evaluations"},
+    "opx-serve": {"command": "serve mcp console run", "section": "tokens"},
+    "opx-streams": {
+        "command": "stream webhook",
+        "part": "streams webhooks",
+        "rows": "streams webhooks",
+        "section": "streams webhooks",
+    },
+    "opx-telemetry": {
+        "command": "baseline ops",
+        "part": "baselines",
+        "rows": "baselines",
+        "section": "telemetry baselines",
+        "tool": "query_logs correlate_metrics analyze_traces get_baseline",
+    },
+    "opx-web": {"command": "research web", "part": "internet", "section": "internet", "tool": "research_topic"},
+}
+"""Distributions of the library that may not be installed, and the names of what they add."""
 
-    def __init__(self, part: str, distribution: str) -> None:
-        super().__init__(f"{part} is not installed: pip install {distribution}")
+
+def distribution_of(kind: str, name: str) -> str:
+    """The distribution of the library that has a command, part or tool, or reads rows or a section; "" for none."""
+    return next((one for one, kinds in _DISTRIBUTIONS.items() if name in kinds.get(kind, "").split()), "")
+
+
+class MissingDistributionError(PluginError):
+    """A command, part or tool is not installed; the message names the distribution that has it."""
+
+    def __init__(self, kind: str, name: str) -> None:
+        distribution = distribution_of(kind, name)
+        super().__init__(
+            f"the {kind} {name} belongs to {distribution}, which is not installed: pip install {distribution}"
+        )
 
 
 class NotApplicableError(OpxError):

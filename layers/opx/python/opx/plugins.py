@@ -81,6 +81,12 @@ def names(group: str) -> frozenset[str]:
     return frozenset(_all()[group])
 
 
+def is_installed(distribution: str) -> bool:
+    """True if there is a distribution of this name that has plugins."""
+    installed = (plugin.distributions[0] for of_group in _all().values() for plugin in of_group.values())
+    return any(title.split(" ", 1)[0] == distribution for title in installed)
+
+
 def load(group: str, name: str, kind: type[T]) -> T | None:
     """The object of type `kind` that a plugin provides; None if no distribution has a plugin of this group and name. Raises
     `PluginError` if it can't be used."""

@@ -44,7 +44,7 @@ def test_clients_are_listed_with_what_they_have(opx: Opx) -> None:
 
 def test_client_of_which_questions_alone_are_kept_is_listed(opx: Opx) -> None:
     with opx.services() as services:
-        services.questions.search(Identity("asker")).query("quantum gearbox")
+        services.questions.for_reader(Identity("asker")).query("quantum gearbox")
     assert "asker" in opx("client", "list").stdout
 
 

@@ -73,6 +73,6 @@ def test_the_demo_finds_each_answer_first_and_none_where_there_is_none(tmp_path:
         assert question.answered_by in first, question.text
     assert "nothing here is near" in parts[4]
     with bootstrap(Settings(home=str(home))) as services:
-        answer = services.questions.search().answer(BY_MEANING.text, QueryConfig(min_confidence=0))
+        answer = services.questions.for_reader().search(BY_MEANING.text, QueryConfig(min_confidence=0))
     assert answer.results[0].parts is not None
     assert answer.results[0].parts.lexical_rank is None

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
 import pytest
 
-from opx.edges.cli.help import _OF_DISTRIBUTIONS, COMMON, SECTIONS, sections
+from opx import plugins
+from opx.edges.cli.help import COMMON, SECTIONS, sections
 from opx.edges.cli.main import cli
-from opx.operations import features
+from opx.errors import _DISTRIBUTIONS
+from opx.operations import features, load
 from tests.support.cli_support import Opx
 
 
@@ -71,14 +74,39 @@ def test_help_all_has_every_command_once_in_a_section(opx: Opx) -> None:
     assert sorted(" ".join(SECTIONS.values()).split()) == sorted(commands)
 
 
-def test_the_commands_of_each_distribution_are_known_without_it() -> None:
-    moved = {name for feature in features().values() for name in feature.commands}
-    assert moved == set(" ".join(_OF_DISTRIBUTIONS.values()).split())
+def test_commands_parts_rows_and_tools_of_each_distribution_are_known_without_it() -> None:
+    installed: dict[str, dict[str, list[str]]] = {}
+    for group, kind in ((plugins.PARTS, "part"), (plugins.ROWS, "rows")):
+        for name in sorted(plugins.names(group)):
+            _add(installed, plugins._all()[group][name], kind, [name])
+    for name, feature in features().items():
+        plugin = plugins._all()[plugins.OPERATIONS][name]
+        package = plugin.entry.module.partition(".")[0]
+        tools = [tool for tool, one in load().tools().items() if one.run.__module__.startswith(f"{package}.")]
+        _add(installed, plugin, "command", feature.commands)
+        _add(installed, plugin, "tool", tools)
+    known = {
+        distribution: {kind: sorted(names.split()) for kind, names in kinds.items() if kind != "section"}
+        for distribution, kinds in _DISTRIBUTIONS.items()
+    }
+    assert installed == known
+
+
+def _add(installed: dict[str, dict[str, list[str]]], plugin: plugins.Plugin, kind: str, names: Iterable[str]) -> None:
+    if found := sorted(names):
+        of_kind = installed.setdefault(plugin.distributions[0].partition(" ")[0], {})
+        of_kind[kind] = sorted([*of_kind.get(kind, []), *found])
 
 
 @pytest.mark.parametrize(
     ("typed", "meant"),
-    [("serach", "`opx search`"), ("ls", "`opx list`"), ("Ingset", "`opx ingest`"), ("evla", "`opx eval`")],
+    [
+        ("serach", "`opx search`"),
+        ("ls", "`opx list`"),
+        ("Ingset", "`opx ingest`"),
+        ("evla", "`opx eval`"),
+        ("streams", "`opx stream`"),
+    ],
 )
 def test_a_mistyped_command_gets_a_suggestion(opx: Opx, typed: str, meant: str) -> None:
     result = opx(typed)

@@ -54,7 +54,7 @@ def run_queries(
     answers: dict[str, list[ReplyJudgement | None]] = {}
     wanted = forms if forms and any(question.spans for question in dataset.questions) else {}
     with shared_searches(evaluation.services.indexing) as shared:
-        knowledge = evaluation.services.questions.search(recorded=False)
+        knowledge = evaluation.services.questions.for_reader(recorded=False)
         querier = _Querier(evaluation, shared, knowledge)
         for mode in modes:
             querier.query(WARM_UP, mode)
@@ -104,7 +104,7 @@ class _Querier:
         config = QueryConfig(mode=mode, min_confidence=0.0, max_results=RESULTS)
         self._shared.saved.clear()
         started = time.perf_counter()
-        answer = self._knowledge.answer(text, config)
+        answer = self._knowledge.search(text, config)
         taken = 1000 * (time.perf_counter() - started)
         return self._reply(answer, taken)
 
@@ -249,7 +249,7 @@ def _whole_page(context: Context) -> Form:
 
 
 def _best(context: Context, question: str) -> Sequence[RetrievalResult]:
-    return context.system.questions.search(context.identity, context.report).answer(question, _EVERYTHING).results
+    return context.system.questions.for_reader(context.identity, context.report).search(question, _EVERYTHING).results
 
 
 def sources(found: Iterable[RetrievalResult | DocumentAnswer]) -> tuple[tuple[str, str], ...]:

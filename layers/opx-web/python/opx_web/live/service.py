@@ -164,7 +164,7 @@ class InternetSearch:
         self._search = search
         self._remembered = remembered
 
-    def answer(self, query: str, max_results: int = 5, *, client_id: str = "") -> Answer:
+    def search(self, query: str, max_results: int = 5, *, client_id: str = "") -> Answer:
         """Up to `max_results` (10 at most) results by confidence x trust. Failures are in the notes, not raised.
 
         Cached results are those of this client; its id is not sent to the engine. Raises `InvalidInputError` for

@@ -282,7 +282,7 @@ class Researchers:
     ) -> Researcher:
         """Research for this identity, or for the configured one. Its searches are reported and audited like questions; as
         their words are a planner's, they are not recorded as gaps."""
-        query = self.system.questions.search(identity, serialized(report), gaps=False, hidden=hidden)
+        query = self.system.questions.for_reader(identity, serialized(report), gaps=False, hidden=hidden)
         return Researcher(query, self._planner, seconds=self.system.settings.research_seconds)
 
     @cached_property
@@ -305,7 +305,7 @@ PLANNING_SHARE = 0.5
 class Answering(Protocol):
     """Answers questions of one reader, in several threads at once; `KnowledgeQuery` does."""
 
-    def answer(self, query: str, config: QueryConfig | None = None) -> Answer: ...
+    def search(self, query: str, config: QueryConfig | None = None) -> Answer: ...
 
 
 @dataclass
@@ -408,7 +408,7 @@ class ResearchRun:
             max_results=RESULTS_OF_A_SEARCH,
             include_internet=self.config.include_internet and not query.from_findings,
         )
-        return lambda: self.query.answer(query.text, config)
+        return lambda: self.query.search(query.text, config)
 
     def _taken(self, iteration: int, query: SubQuery, job: Task[Answer]) -> bool:
         """Adds the results of a search, or a note on its failure. True if it was done."""

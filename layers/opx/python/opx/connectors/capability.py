@@ -7,20 +7,18 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from opx import plugins
 from opx.connectors.states import checked_cron
 from opx.domain.ids import stable_hash
 from opx.domain.sources import SourceDeclaration
-from opx.errors import InvalidInputError, MissingDistributionError, SourceBusyError
+from opx.errors import InvalidInputError, SourceBusyError
 from opx.ingestion.manager import IngestionManager
 from opx.ports import Storage, Tables, WorkQueue
 from opx.ports.queues import Functions
 from opx.ports.sources import OpenWeb, Secrets
 from opx.ports.tables import SOURCES
-from opx.runtime.knowledge_file import Installation, read_section
+from opx.runtime.knowledge_file import Installation, unread_sections
 from opx.runtime.machine import path_here
 from opx.runtime.metrics import Report, unreported
 
@@ -35,9 +33,6 @@ if TYPE_CHECKING:
 
 
 log = logging.getLogger(__name__)
-
-STREAMS = "opx-streams"
-"""The distribution that has streams and webhooks."""
 
 PULL_LEASE_SECONDS = 900.0
 NO_LEASE = -1.0
@@ -57,19 +52,10 @@ class StreamsPart(Protocol):
         """Ingests the records of a stream from now on. Returns the stream's name. Raises `InvalidInputError`."""
 
 
-def unread_sections(path: Path | None) -> str:
-    """The problem of streams and webhooks that the file declares without being read; "" for none."""
-    sections = {name: read_section(name, path) for name in ("streams", "webhooks")}
-    found = [name for name, section in sections.items() if section and section.entries()]
-    if not found or plugins.names(plugins.PARTS) >= {"streams", "webhooks"}:
-        return ""
-    return f"nothing reads {' and '.join(found)} of knowledge.yaml: pip install {STREAMS}"
-
-
 @dataclass(eq=False)
 class Connectors:
-    """Sources of an installation. `manager` stores documents in the corpus with the installation's scope; `part` has the
-    capabilities of other distributions, by name."""
+    """Sources of an installation. `manager` stores documents in the corpus with the installation's scope; `optional_part` and
+    `needed_part` have the capabilities of other distributions, by name (see `System`)."""
 
     installation: Installation
     tables: Tables
@@ -80,7 +66,8 @@ class Connectors:
     manager: Callable[[], IngestionManager]
     functions: Functions
     open_web: OpenWeb
-    part: Callable[[str], Any]
+    optional_part: Callable[[str], Any]
+    needed_part: Callable[[str], Any]
 
     def __post_init__(self) -> None:
         self._provided: dict[str, KnowledgeSource] = {}
@@ -182,7 +169,7 @@ class Connectors:
         if schedules := self.functions.source_schedules:
             for source in self.sources.all():
                 schedules.put(source)
-        if streams := self.part("streams"):
+        if streams := self.optional_part("streams"):
             streams.schedule()
 
     # -- feeds and queued pulls
@@ -195,9 +182,9 @@ class Connectors:
 
     def stream_feeds(self) -> Sequence[Feed]:
         """Feeds of the streams that this process can read."""
-        streams: StreamsPart | None = self.part("streams")
-        if problem := unread_sections(self.installation.knowledge_path):
-            log.warning("%s", problem)
+        streams: StreamsPart | None = self.optional_part("streams")
+        for section, distribution in unread_sections(self.installation.knowledge_path).items():
+            log.warning("nothing reads %s of knowledge.yaml: pip install %s", section, distribution)
         return streams.feeds() if streams else ()
 
     def pull_requests(self, report: Report = unreported) -> PullRequests:
@@ -211,7 +198,7 @@ class Connectors:
 
     @property
     def ways_in(self) -> ConnectedWaysIn:
-        return ConnectedWaysIn(self.control, self.provide, self.part)
+        return ConnectedWaysIn(self.control, self.provide, self.needed_part)
 
 
 # -- implementation of `WaysIn` for the manager
@@ -228,17 +215,15 @@ WATCHED_EVERY = "*/15 * * * *"
 @dataclass(eq=False)
 class ConnectedWaysIn:
     """Implements `WaysIn` for an installation. `provide` registers an object of this process as a source, with its
-    schedule and its category, and returns its id; `part` has the capabilities of other distributions, by name."""
+    schedule and its category, and returns its id; `needed_part` has the capabilities of other distributions, by name."""
 
     control: SourceControl
     provide: Callable[[KnowledgeSource, str, str], str]
-    part: Callable[[str], Any]
+    needed_part: Callable[[str], Any]
 
     def webhook_endpoint(self, tier: str, category: str) -> str:
         """See `IngestionManager.get_webhook_endpoint`."""
-        webhooks: WebhooksPart | None = self.part("webhooks")
-        if webhooks is None:
-            raise MissingDistributionError("the receiver of webhooks", STREAMS)
+        webhooks: WebhooksPart = self.needed_part("webhooks")
         return webhooks.endpoint(tier, category)
 
     def register(
@@ -259,9 +244,7 @@ class ConnectedWaysIn:
 
     def subscribe(self, stream: str, category: str, pattern: Mapping[str, Any] | None) -> str:
         """See `IngestionManager.subscribe_stream`."""
-        streams: StreamsPart | None = self.part("streams")
-        if streams is None:
-            raise MissingDistributionError("the reader of streams", STREAMS)
+        streams: StreamsPart = self.needed_part("streams")
         source, _, topic = stream.partition("#")
         return streams.subscribe(source, category, pattern, topic=topic)
 

@@ -105,16 +105,13 @@ class Knowledge:
 
     def get_baseline(self, node: str, metric: str, time_window: str = "7d") -> BaselineStats:
         """Returns the usual values of a metric of a node; a count of 0 means that there are no values."""
-        get = of_route("GET /baselines")
-        if get is None:
-            raise MissingDistributionError("telemetry", "opx-telemetry")
-        request = get.request(node=node, metric=metric, time_window=time_window)
-        return cast("BaselineStats", self.call(get.run, request).baseline)
+        reply = self._call_optional("GET /baselines", "get_baseline", node=node, metric=metric, time_window=time_window)
+        return cast("BaselineStats", reply.baseline)
 
     def search_internet(self, query: str, max_results: int = 5) -> list[RetrievalResult]:
         """Returns results of the internet tier, live ones included where a search engine is configured."""
         if self._context is not None:
-            search = self._context.system.questions.search(self._context.identity)
+            search = self._context.system.questions.for_reader(self._context.identity)
             return search.search_internet(query, max_results)
         config = QueryConfig(tiers=("internet",), include_internet=True, max_results=max_results, min_confidence=0)
         return self.query(query, config)
@@ -122,11 +119,15 @@ class Knowledge:
     def research(self, topic: str, max_iterations: int = 3, config: QueryConfig | None = None) -> Any:
         """Researches a topic by several searches, again for what is missing. Returns a `ResearchReport` of opx-web. Raises
         `MissingDistributionError` without it."""
-        research = of_route("POST /research")
-        if research is None:
-            raise MissingDistributionError("research", "opx-web")
-        request = research.request(topic=topic, max_iterations=max_iterations, config=config or QueryConfig())
-        return self.call(research.run, request)
+        given = {"topic": topic, "max_iterations": max_iterations, "config": config or QueryConfig()}
+        return self._call_optional("POST /research", "research_topic", **given)
+
+    def _call_optional(self, route: str, tool: str, **arguments: Any) -> Any:
+        """Calls an operation of a distribution. Raises `MissingDistributionError` if it isn't installed."""
+        operation = of_route(route)
+        if operation is None:
+            raise MissingDistributionError("tool", tool)
+        return self.call(operation.run, operation.request(**arguments))
 
     def procedure(self, alert: str | dict[str, Any], labels: str | dict[str, Any] = "") -> Procedure:
         """Returns the procedure for an alert, a symptom or a document: steps with their commands and effects. Nothing is

@@ -368,7 +368,7 @@ class PatternQueries:
         caller = self.installation.identity_of(identity)
         reader = self.corpus.projects.reader(caller)
         search = PatternSearch(
-            ask=self.questions.search(caller, recorded=False).answer,
+            ask=self.questions.for_reader(caller, recorded=False).search,
             heads=lambda ids: self._current(visible_heads(self.learning.patterns, reader, ids)),
             check=lambda: None if operator or identity is None else check_orchestrator(self.learning.rules, caller),
             observers=self.records.observers(reader, None, unreported, gaps=False),

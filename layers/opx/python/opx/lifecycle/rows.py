@@ -11,7 +11,7 @@ from opx.connectors.rows import ROWS as SOURCE_ROWS
 from opx.domain.graph import Merge
 from opx.domain.record import from_json as read
 from opx.domain.scopes import Scope, scope_of_key
-from opx.errors import InvalidInputError
+from opx.errors import InvalidInputError, distribution_of
 from opx.graph.alias_rows import AliasRow, alias_key, merge_key, statement_key
 from opx.ingestion.corpus.clients import CLIENTS, Client, client_key, project_item
 from opx.learning.rows import ROWS as LEARNING_ROWS
@@ -22,6 +22,7 @@ from opx.ports.holdings import HeldItems, Holding, in_table, is_of
 from opx.ports.rows import RowKind, Rows, by_client, by_scope, require_text, scope_key
 from opx.ports.tables import (
     ALIASES,
+    ALL_TABLES,
     ANNOUNCEMENTS,
     BASELINES,
     CALENDAR,
@@ -146,6 +147,13 @@ def all_rows() -> tuple[Rows, ...]:
     return (*CORE, *filter(None, found))
 
 
+def all_tables() -> tuple[TableSpec, ...]:
+    """Tables of the core, and those that installed plugins have of their own. Rows that can't be used are logged."""
+    known = {spec.name for spec in ALL_TABLES}
+    tables = (rows.table for rows in plugins.load_all(plugins.ROWS, Rows).values())
+    return (*ALL_TABLES, *{spec.name: spec for spec in tables if spec.name not in known}.values())
+
+
 def row_holdings(system: Any) -> list[Holding]:
     """Holdings of the rows that clients may have in a `System`."""
     return [holding for rows in all_rows() for holding in rows.holdings(system)]
@@ -158,7 +166,6 @@ class OptionalRows(NamedTuple):
     """Rows of a distribution that may be missing: in this table, in partitions that begin so."""
 
     name: str
-    distribution: str
     table: TableSpec
     begins_with: tuple[str, ...]
     of_clients: bool = True
@@ -168,15 +175,15 @@ class OptionalRows(NamedTuple):
 
     @property
     def remedy(self) -> str:
-        return f"the distribution for {self.name} isn't installed: `pip install {self.distribution}`"
+        return f"the distribution for {self.name} isn't installed: `pip install {distribution_of('rows', self.name)}`"
 
 
 OPTIONAL = (
-    OptionalRows("baselines", "opx-telemetry", BASELINES, ("",)),
-    OptionalRows("streams", "opx-streams", SOURCES, ("#streams",)),
-    OptionalRows("webhooks", "opx-streams", DELIVERIES, ("document#",)),
-    OptionalRows("bulk", "opx-bulk", LIFECYCLE, ("bulk",)),
-    OptionalRows("evaluations", "opx-quality", GAPS, ("#evaluation", "#canary "), of_clients=False),
+    OptionalRows("baselines", BASELINES, ("",)),
+    OptionalRows("streams", SOURCES, ("#streams",)),
+    OptionalRows("webhooks", DELIVERIES, ("document#",)),
+    OptionalRows("bulk", LIFECYCLE, ("bulk",)),
+    OptionalRows("evaluations", GAPS, ("#evaluation", "#canary "), of_clients=False),
 )
 
 

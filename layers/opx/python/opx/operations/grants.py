@@ -6,14 +6,12 @@ from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from opx.errors import MissingDistributionError, distribution_of
 from opx.operations import load, of_tool
 from opx.operations.registry import MAX_TOOLS, ToolGroup
 from opx.runtime.knowledge_file import Marked, read_section
 
 SECTION = "agents"
-_OF_DISTRIBUTIONS = {"research_topic": "opx-web"}
-"""Distributions of tools that may not be installed."""
-
 DEFAULT = "default"
 """The key of the tools of agents that aren't listed."""
 
@@ -77,9 +75,7 @@ def _tools(entry: Marked) -> frozenset[str]:
 def _tool(item: Marked) -> str:
     name = item.text()
     if of_tool(name) is None:
-        if distribution := _OF_DISTRIBUTIONS.get(name):
-            raise item.error(
-                f"the tool {name} is part of {distribution}, which is not installed: pip install {distribution}"
-            )
+        if distribution_of("tool", name):
+            raise item.error(str(MissingDistributionError("tool", name)))
         raise item.error(f"unknown tool {name!r}; there are: {', '.join(load().tools())}")
     return name

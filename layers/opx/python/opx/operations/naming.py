@@ -135,8 +135,8 @@ def _alike(context: Context, text: str, *, reports: bool = True) -> list[_Named]
     )
     try:
         with deadline(_SEARCH_SECONDS):  # names are in the catalog, too
-            search = context.system.questions.search(context.identity, recorded=False)
-            return _named_results(search.answer(words[:MAX_QUERY_CHARACTERS], config), reports=reports)
+            search = context.system.questions.for_reader(context.identity, recorded=False)
+            return _named_results(search.search(words[:MAX_QUERY_CHARACTERS], config), reports=reports)
     except IndexUnavailableError as exc:
         log.warning("a name is looked up in the catalog alone: %s", exc)
         return []

@@ -24,7 +24,7 @@ from opx.operations.context import Context
 from opx.operations.naming import document_of_name, document_titled, named_document
 from opx.operations.paging import Notes, Paragraphs, noted
 from opx.operations.registry import KNOWLEDGE, Tool, operation
-from opx.operations.search import MAX_QUESTION, answered
+from opx.operations.search import MAX_QUESTION, run_search
 from opx.retrieval.citations import next_line
 
 if TYPE_CHECKING:
@@ -257,9 +257,9 @@ def _searched(context: Context, question: str) -> Answer:
     instructions = tuple(sorted(knowledge.categories.keys() - knowledge.reports))
     runbooks = [(RUNBOOKS,)] if any(path.partition("/")[0] == RUNBOOKS for path in instructions) else []
     searches = [replace(_SEARCH, categories=categories) for categories in (*runbooks, instructions, ())]
-    answer = answered(context, question, searches[0])
+    answer = run_search(context, question, searches[0])
     for config in searches[1:]:
-        answer = answer if answer.results else answered(context, question, config, gaps=False)
+        answer = answer if answer.results else run_search(context, question, config, gaps=False)
     return answer
 
 

@@ -69,7 +69,7 @@ def search(context: Context, request: Search) -> Answer:
         expand_graph=request.graph,
         as_of=request.as_of,
     )
-    return answered(context, request.q, config, receipt=request.receipt, budget=request.budget)
+    return run_search(context, request.q, config, receipt=request.receipt, budget=request.budget)
 
 
 class Query(Request, frozen=True):
@@ -84,10 +84,10 @@ class Query(Request, frozen=True):
 @operation(http="POST /knowledge/{kbId}/query")
 def query(context: Context, request: Query) -> Answer:
     """Ask a question with the full query configuration."""
-    return answered(context, request.query, request.config, receipt=request.receipt, budget=request.budget)
+    return run_search(context, request.query, request.config, receipt=request.receipt, budget=request.budget)
 
 
-def answered(
+def run_search(
     context: Context,
     question: str,
     config: queries.QueryConfig,
@@ -102,10 +102,10 @@ def answered(
     of the unconfirmed ones where there is no result. Documents of the categories `hidden` are not found. Without `gaps`, a
     question without a good answer isn't recorded as one."""
     questions = context.system.questions
-    search = questions.search(context.identity, context.report, gaps=gaps, hidden=hidden, words=True)
-    answer = search.answer(question, config)
-    found = answer.results or (answer.unconfirmed if unconfirmed else ())
-    if budget and found:
+    service = questions.for_reader(context.identity, context.report, gaps=gaps, hidden=hidden, words=True)
+    answer = service.search(question, config)
+    results = answer.results or (answer.unconfirmed if unconfirmed else ())
+    if budget and results:
         text = str(answer.understood.get("text") or question)
-        answer = replace(answer, documents=questions.handover(search.reader).documents(text, found, budget))
+        answer = replace(answer, documents=questions.handover(service.reader).documents(text, results, budget))
     return answer if receipt else replace(answer, receipt=None)

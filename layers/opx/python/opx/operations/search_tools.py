@@ -20,7 +20,7 @@ from opx.operations.search import (
     DEFAULT_RESULTS,
     MAX_SEARCH_RESULTS,
     PASSAGES_PER_DOCUMENT,
-    answered,
+    run_search,
 )
 from opx.retrieval.citations import NOTHING_FOUND, handed_over, inventory, next_line
 from opx.retrieval.stages import INDEX_DOWN
@@ -257,5 +257,5 @@ def found_documents(context: Context, question: str, documents: int, tokens: int
     )
     budget = max(tokens - REPLY_OVERHEAD, MIN_BUDGET)
     hidden = context.system.learning.rules.hidden_from_agents
-    answer = answered(context, question, config, budget=budget, unconfirmed=False, hidden=hidden)
+    answer = run_search(context, question, config, budget=budget, unconfirmed=False, hidden=hidden)
     return replace(answer, documents=answer.documents[:documents])

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, TypeVar
 
-from opx.errors import InvalidInputError, MissingDistributionError
+from opx.errors import MissingDistributionError
 from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.indexing.capability import Indexing
 from opx.ports import Clock
@@ -208,6 +208,13 @@ class System:
         make = plugins.load(plugins.PARTS, name, object)
         return self.part(make) if callable(make) else None
 
+    def needed_part(self, name: str) -> Any:
+        """Like `optional_part`. Raises `MissingDistributionError` if no distribution has it."""
+        part = self.optional_part(name)
+        if part is None:
+            raise MissingDistributionError("part", name)
+        return part
+
     # -- ports
 
     @property
@@ -374,7 +381,7 @@ class System:
             experience=lambda: self.learning.experience,
             observers=self.records.observers,
             past=self._past,
-            new_internet=partial(self.optional_part, "internet"),
+            new_internet=partial(self.needed_part, "internet"),
             words=lambda: self.ports.words,
         )
 
@@ -382,10 +389,7 @@ class System:
         self.relinking.relink_new()
 
     def _past(self, query: ParsedQuery, where: SearchFilter, index: SearchEngine) -> SearchEngine:
-        assurance = self.optional_part("assurance")
-        if assurance is None:
-            raise InvalidInputError("answers as of a past time take another distribution: pip install opx-assurance")
-        engine: SearchEngine = assurance.as_of.engine(query, where, index)
+        engine: SearchEngine = self.needed_part("assurance").as_of.engine(query, where, index)
         return engine
 
     @cached_property
@@ -414,16 +418,15 @@ class System:
             manager=lambda: self.manager,
             functions=self.ports.functions,
             open_web=self.ports.open_web,
-            part=self.optional_part,
+            optional_part=self.optional_part,
+            needed_part=self.needed_part,
         )
 
     @property
     def baselines(self) -> Baselines:
         """Adds to baselines. Raises `MissingDistributionError` without the distribution that keeps baselines."""
-        found: Baselines | None = self.optional_part("baselines")
-        if found is None:
-            raise MissingDistributionError("telemetry", "opx-telemetry")
-        return found
+        baselines: Baselines = self.needed_part("baselines")
+        return baselines
 
     @cached_property
     def tenants(self) -> Tenants:

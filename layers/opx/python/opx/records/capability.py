@@ -134,7 +134,7 @@ def check_gaps(
     from opx.records.gaps.log import check
 
     def ask(identity: Identity, query: str, config: QueryConfig) -> Answer:
-        return questions.search(identity, recorded=False).answer(query, config)
+        return questions.for_reader(identity, recorded=False).search(query, config)
 
     return check(records.gaps, scopes, ask, limit=limit, seconds=seconds)
 

@@ -24,7 +24,6 @@ from opx.retrieval.judging import Validity
 from opx.retrieval.query import NOT_CONFIGURED, KnowledgeQuery, MeasuredQuery
 from opx.retrieval.searching import CalibratedModels, RememberedVectors, SearchRules, TierSearch
 from opx.retrieval.stages import (
-    NOT_INSTALLED,
     AddLearnt,
     ByIndex,
     ByWords,
@@ -105,7 +104,7 @@ class NewObservers(Protocol):
 @dataclass(eq=False)
 class Questions:
     """Answers questions over the whole corpus. `past` returns the engine for a question as of a past time,
-    `new_internet` opens live search of the web; None if it isn't installed; `words` opens segments of words."""
+    `new_internet` opens live search of the web, or raises `MissingDistributionError`; `words` opens segments of words."""
 
     installation: Installation
     _: KW_ONLY
@@ -117,14 +116,14 @@ class Questions:
     experience: Callable[[], ExperienceByScope]
     observers: NewObservers
     past: Past
-    new_internet: Callable[[], LiveSearch | None]
+    new_internet: Callable[[], LiveSearch]
     words: Callable[[], WordsSegments]
 
     @cached_property
     def documents(self) -> ReadableDocuments:
         return ReadableDocuments(self.installation, self.corpus)
 
-    def search(
+    def for_reader(
         self,
         identity: Identity | None = None,
         report: Report = unreported,
@@ -134,9 +133,10 @@ class Questions:
         hidden: frozenset[str] = frozenset(),
         words: bool = False,
     ) -> KnowledgeQuery:
-        """Search for this identity, or for the configured one. Answers are reported as metrics and, if `recorded`, written
-        to the audit log and, with `gaps`, to the gaps, depending on the settings. Categories in `hidden` aren't searched.
-        With `words`, a question that finds the index asleep is answered by words alone, where the settings allow that."""
+        """The query service of this identity, or of the configured one. Answers are reported as metrics and, if `recorded`,
+        written to the audit log and, with `gaps`, to the gaps, depending on the settings. Categories in `hidden` aren't
+        searched. With `words`, a question that finds the index asleep is answered by words alone, where the settings allow
+        that."""
         caller = self.installation.identity_of(identity)
         try:
             reader = self.corpus.projects.reader(caller)
@@ -295,11 +295,8 @@ class Questions:
         try:
             if not self.installation.declared(configures_internet):
                 return Answer(query, (), notes=(NOT_CONFIGURED,))
-            search = self.new_internet()
+            live = self.new_internet()
         except (KnowledgeConfigError, PluginError) as exc:
             log.exception("live search can't be set up")
             return Answer(query, (), partial=True, notes=(str(exc),))
-        if search is None:
-            log.warning("%s", NOT_INSTALLED)
-            return Answer(query, (), partial=True, notes=(NOT_INSTALLED,))
-        return search.answer(query, max_results, client_id=client_id)
+        return live.search(query, max_results, client_id=client_id)

@@ -168,19 +168,19 @@ class HybridSearch:
             values=query.values,
         )
         others = _without(response, lambda category: category == WARNINGS_CATEGORY)
-        found = replace(fused(others), legs=_legs(query, response))
-        if found.is_cut and len({hit.indexed.chunk.document_id for hit in found.hits}) < documents - SPARE_DOCUMENTS:
+        hits = replace(fused(others), legs=_legs(query, response))
+        if hits.is_cut and len({hit.indexed.chunk.document_id for hit in hits.hits}) < documents - SPARE_DOCUMENTS:
             return self.search(replace(query, whole=True), where, config, per_document=per_document)
         own = _without(others, self._knowledge.is_report)
         if own is not others:
             own = self._alone(query, where, config, choose) if _is_crowded(own, response, config) else own
-            found = replace(found, instructions=replace(fused(own), legs=found.legs))
-        return found if others is response else replace(found, with_warnings=replace(fused(response), legs=found.legs))
+            hits = replace(hits, instructions=replace(fused(own), legs=hits.legs))
+        return hits if others is response else replace(hits, with_warnings=replace(fused(response), legs=hits.legs))
 
     def _alone(self, query: HybridQuery, where: SearchFilter, config: QueryConfig, choose: Shortlist) -> SearchResponse:
         """The hits in categories of instructions alone."""
-        known = where.categories or tuple(self._knowledge.categories)
-        within = tuple(path for path in known if path not in self._reports)
+        categories = where.categories or tuple(self._knowledge.categories)
+        within = tuple(path for path in categories if path not in self._reports)
         narrowed = replace(where, categories=within)
         return self._index.search(_request(query, narrowed, config, choose)) if within else SearchResponse()
 

@@ -50,17 +50,17 @@ class KnowledgeQuery:
 
     def query(self, query: str, config: QueryConfig | None = None, *, expand_graph: bool = False) -> Results:
         """The results that reach `min_confidence`, ranked by confidence x trust; the list's `unconfirmed` has the best of
-        the others, with their `band`. Both are empty if nothing is near the question. Raises as `answer`.
+        the others, with their `band`. Both are empty if nothing is near the question. Raises as `search`.
 
-        `expand_graph` is a shortcut for that of `QueryConfig`; the evidence pack itself is in the `Answer` of `answer`.
+        `expand_graph` is a shortcut for that of `QueryConfig`; the evidence pack itself is in the `Answer` of `search`.
         """
         config = config or QueryConfig()
-        answer = self.answer(query, replace(config, expand_graph=True) if expand_graph else config)
+        answer = self.search(query, replace(config, expand_graph=True) if expand_graph else config)
         results = Results(answer.results)
         results.unconfirmed = answer.unconfirmed
         return results
 
-    def answer(self, query: str, config: QueryConfig | None = None) -> Answer:
+    def search(self, query: str, config: QueryConfig | None = None) -> Answer:
         """Like `query`, with notes on what was left out and why: failures of parts are noted in the answer, not raised.
 
         With `expand_graph`, the answer has an evidence pack: the results with what is related to them and to the nodes that
@@ -69,15 +69,15 @@ class KnowledgeQuery:
         Raises `UnknownCategoryError` for a category that doesn't exist, and `StoreUnavailableError` if nothing could be
         searched (`IndexWakingError` while the index wakes up): an empty answer would look like "no knowledge".
         """
-        parsed, found = self._parsed(query, config or QueryConfig()), Found()
+        parsed, state = self._parsed(query, config or QueryConfig()), Found()
         if not parsed.config.searched_tiers:  # to the index, no tier means every tier
             parsed.note(NO_TIER)
-            return _answer(parsed, found)
+            return _answer(parsed, state)
         for stage in self.stages:
-            found = stage.apply(parsed, found)
-            if found.is_final:
+            state = stage.apply(parsed, state)
+            if state.is_final:
                 break
-        return _answer(parsed, found)
+        return _answer(parsed, state)
 
     def search_internet(self, query: str, max_results: int = 5) -> list[RetrievalResult]:
         """Results of a live search of the web, ranked by confidence x trust; `[]` if there is none, or it fails."""
@@ -110,21 +110,21 @@ class KnowledgeQuery:
         return parsed
 
 
-def _answer(parsed: ParsedQuery, found: Found) -> Answer:
+def _answer(parsed: ParsedQuery, state: Found) -> Answer:
     changes = [change.to_json() for change in parsed.changes if change.why is Why.LEARNT]
-    outcomes = found.outcomes.mark
+    outcomes = state.outcomes.mark
     return Answer(
         query=parsed.query,
-        results=found.results,
+        results=state.results,
         partial=parsed.partial,
         notes=tuple(parsed.notes),
         absent=parsed.absent or (),
-        unconfirmed=found.unconfirmed,
+        unconfirmed=state.unconfirmed,
         timings_ms=parsed.timings,
-        routing=tuple(found.steps),
+        routing=tuple(state.steps),
         ranked_by=parsed.ranked_by,
         understood=_understood(parsed),
-        evidence=found.evidence,
+        evidence=state.evidence,
         outcomes=stable_hash("learnt", outcomes, changes)[:16] if changes else outcomes,
     )
 
@@ -176,12 +176,12 @@ class MeasuredQuery(KnowledgeQuery):
         self._report = report
         self._observers = observers
 
-    def answer(self, query: str, config: QueryConfig | None = None) -> Answer:
+    def search(self, query: str, config: QueryConfig | None = None) -> Answer:
         config = config or QueryConfig()
         finishing = [observer.begin() for observer in self._observers]
         started = time.perf_counter()
         try:
-            answer = super().answer(query, config)
+            answer = super().search(query, config)
         except StoreUnavailableError:
             unsearched = Answer(query, (), partial=True, notes=(INDEX_DOWN,))
             report_answer(unsearched, config, 1000 * (time.perf_counter() - started), self._report)

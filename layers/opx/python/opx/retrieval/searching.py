@@ -88,27 +88,27 @@ class TierSearch:
     models: ModelsOf = shipped
     bound: Bound | None = None
 
-    def apply(self, query: ParsedQuery, found: Found) -> Found:
+    def apply(self, query: ParsedQuery, state: Found) -> Found:
         """The hits of all tiers that were searched, in place of those found so far. Raises `IndexUnavailableError` if the
         first search fails; a later failure is noted."""
-        found, vector, router = Found(), self._vector(query), _Router(query, self.knowledge)
+        state, vector, router = Found(), self._vector(query), _Router(query, self.knowledge)
         for tier in Tier:
-            reason, where = router.decide(tier, found)
+            reason, where = router.decide(tier, state)
             if where is None:
-                found.steps.append(TierStep(tier.value, False, reason))
+                state.steps.append(TierStep(tier.value, False, reason))
                 continue
             try:
                 hits = self.search(query, vector, where)
             except IndexUnavailableError:
-                if not any(step.searched for step in found.steps):
+                if not any(step.searched for step in state.steps):
                     raise
                 query.lacks(f"partial: the tier {tier} is missing (the search index didn't answer)")
                 hits = []
             good = sum(hit.confidence >= query.config.min_confidence for hit in hits)
             best = max((hit.confidence for hit in hits), default=0.0)
-            found.judged.extend(hits)
-            found.steps.append(TierStep(tier.value, True, reason, good, best))
-        return found
+            state.judged.extend(hits)
+            state.steps.append(TierStep(tier.value, True, reason, good, best))
+        return state
 
     def _vector(self, query: ParsedQuery) -> Vector | None:
         """The question's vector; None if the index computes its own, there is nothing to embed, the vector leg is off, or
@@ -333,7 +333,7 @@ class _Router:
         self._query = query
         self._categories = knowledge.categories
 
-    def decide(self, tier: Tier, found: Found) -> tuple[str, SearchFilter | None]:
+    def decide(self, tier: Tier, state: Found) -> tuple[str, SearchFilter | None]:
         """The reason why the tier is searched or not, and the filter to search it with, None if it is not."""
         config = self._query.config
         if tier not in config.searched_tiers:
@@ -343,17 +343,17 @@ class _Router:
             return "nothing of it passes the question's filters", None
         if tier is not Tier.SPECIALIZED:
             return ("always first" if tier is Tier.INTERNAL else "it was enabled"), where
-        if reason := self._wanted_anyway(found, where):
+        if reason := self._wanted_anyway(state, where):
             return reason, where
-        covered, needed = found.covered(config), enough(config)
+        covered, needed = state.covered(config), enough(config)
         reason = f"{covered} of our own documents have a good result"
         return (f"{reason}, fewer than {needed}", where) if covered < needed else (reason, None)
 
-    def _wanted_anyway(self, found: Found, where: SearchFilter) -> str:
+    def _wanted_anyway(self, state: Found, where: SearchFilter) -> str:
         reasons = {
             "its categories were requested": bool(where.categories),
             "a document was requested": bool(where.document_ids),
-            "nothing before it was searched": not any(step.searched for step in found.steps),
+            "nothing before it was searched": not any(step.searched for step in state.steps),
         }
         names = (name for name in self._query.question.identifiers if _KEPT_ELSEWHERE.fullmatch(name))
         if named := next(names, ""):
@@ -374,8 +374,8 @@ class _Router:
 
     def _of(self, tier: Tier, paths: Sequence[str]) -> tuple[str, ...]:
         """Those of the categories that are of a tier, or unknown."""
-        known = self._categories
-        return tuple(path for path in paths if path not in known or known[path].tier is tier)
+        categories = self._categories
+        return tuple(path for path in paths if path not in categories or categories[path].tier is tier)
 
 
 # -- vectors of the latest questions, for observers of their answers
@@ -399,9 +399,9 @@ class RememberedVectors(WrappedEmbedder):
 
     def of(self, text: str) -> Vector | None:
         """The vector of a question, computed if it isn't cached; None if the model fails."""
-        found = self._vectors.get(text)
+        vector = self._vectors.get(text)
         try:
-            return self._embedder.embed_query(text) if found is None else found
+            return self._embedder.embed_query(text) if vector is None else vector
         except EmbeddingError:
             return None
 
@@ -426,23 +426,23 @@ class CalibratedModels:
     def __call__(self, embedder: str, legs: str, mode: SearchMode) -> Judges:
         if embedder == OTHER:  # the engine embeds questions itself: there is nothing to calibrate for
             return shipped(embedder, legs, mode)
-        found = self._current(embedder)
-        return found(legs, mode) if found else shipped(embedder, legs, mode)
+        models = self._current(embedder)
+        return models(legs, mode) if models else shipped(embedder, legs, mode)
 
     def _current(self, embedder: str) -> OfLegs | None:
         """The models, at most `CACHE_SECONDS` old, or older while the table is unavailable."""
-        at, known = self._seen.get(embedder, (-math.inf, None))
+        at, models = self._seen.get(embedder, (-math.inf, None))
         now = self._clock()
         if now - at < CACHE_SECONDS:
-            return known
+            return models
         try:
             item = self._kept(embedder)
         except StoreUnavailableError as exc:
             log.warning("calibrated models can't be looked up: %s", exc)
         else:
-            known = _models_in(item, embedder) if item else None
-        self._seen[embedder] = now, known
-        return known
+            models = _models_in(item, embedder) if item else None
+        self._seen[embedder] = now, models
+        return models
 
 
 def _models_in(item: Item, embedder: str) -> OfLegs | None:

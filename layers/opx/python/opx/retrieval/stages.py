@@ -109,7 +109,7 @@ class Stage(Protocol):
 
     name: str
 
-    def apply(self, query: ParsedQuery, found: Found) -> Found:
+    def apply(self, query: ParsedQuery, state: Found) -> Found:
         """Returns the state of the answer after this stage."""
 
 
@@ -128,19 +128,19 @@ class ByWords:
     while_waking: Callable[[], Substitute | None]
     searches: Sequence[Stage]
 
-    def apply(self, query: ParsedQuery, found: Found) -> Found:
+    def apply(self, query: ParsedQuery, state: Found) -> Found:
         substitute = None if query.config.as_of else self.while_waking()
         if substitute is None:
-            return found
+            return state
         attempt = replace(query, notes=[*query.notes], timings={}, engine=substitute.engine, by_words=True)
         attempt.lacks(substitute.note)
-        by_words = found
+        by_words = state
         try:
             for stage in self.searches:
                 by_words = stage.apply(attempt, by_words)
         except StoreUnavailableError:
             log.exception("the words of the corpus can't be searched")
-            return found
+            return state
         if by_words.judged:
             query.become(attempt)
         return by_words
@@ -161,16 +161,16 @@ class ByIndex:
     searches: Sequence[Stage]
     related: Stage
 
-    def apply(self, query: ParsedQuery, found: Found) -> Found:
-        if found.judged:
-            return found
+    def apply(self, query: ParsedQuery, state: Found) -> Found:
+        if state.judged:
+            return state
         if isinstance(self.index, WakeableIndex):
             self.index.wake()
         try:
             query.engine = self.past(query, query.where, self.index) if query.config.as_of else self.index
             for stage in self.searches:
-                found = stage.apply(query, found)
-            if not (found.judged or query.config.as_of) and self.emptied():
+                state = stage.apply(query, state)
+            if not (state.judged or query.config.as_of) and self.emptied():
                 raise IndexUnavailableError(INDEX_EMPTIED)
         except StoreUnavailableError:
             query.lacks(INDEX_DOWN)
@@ -179,7 +179,7 @@ class ByIndex:
                 raise
             log.exception("search failed")
             return related
-        return found
+        return state
 
 
 @dataclass(eq=False)
@@ -189,8 +189,8 @@ class RelaxPhrases:
     name = "phrases"
     search: Stage
 
-    def apply(self, query: ParsedQuery, found: Found) -> Found:
-        return found if found.judged or not query.relaxed() else self.search.apply(query, found)
+    def apply(self, query: ParsedQuery, state: Found) -> Found:
+        return state if state.judged or not query.relaxed() else self.search.apply(query, state)
 
 
 @dataclass(eq=False)
@@ -201,9 +201,9 @@ class Reword:
     name = "reword"
     search: Stage
 
-    def apply(self, query: ParsedQuery, found: Found) -> Found:
+    def apply(self, query: ParsedQuery, state: Found) -> Found:
         if not (query.is_prose and query.unknown):
-            return found
+            return state
         from opx.retrieval.rewording import reworded
 
         before = query.question
@@ -212,7 +212,7 @@ class Reword:
                 other = reworded(query, query.typed, query.engine, query.where.scopes)
             if other is not None:
                 query.question = replace(before, text=other.text)
-                again = self.search.apply(query, found)
+                again = self.search.apply(query, state)
                 if again.judged:
                     query.changes = other.changes
                     query.note(other.note)
@@ -220,7 +220,7 @@ class Reword:
         except StoreUnavailableError:
             log.exception("a question can't be reworded")
         query.question = before
-        return found
+        return state
 
 
 @dataclass(eq=False)
@@ -232,41 +232,41 @@ class AddLearnt:
     search: Stage
     words: Callable[[], LearnedWords | None]
 
-    def apply(self, query: ParsedQuery, found: Found) -> Found:
-        is_sure = band_of(round(found.best, 6)) is Band.SURE
+    def apply(self, query: ParsedQuery, state: Found) -> Found:
+        is_sure = band_of(round(state.best, 6)) is Band.SURE
         if not query.is_prose or query.config.as_of or query.config.document_id or is_sure:
-            return found
+            return state
         before, where = query.question, query.where
         try:
             if (learnt := self.words()) is not None:
                 from opx.retrieval.learned_words import StandIns
 
                 pages = StandIns(query.engine, learnt, where.scopes).of(query, query.typed)
-                add_pages(query, pages, found, self.search)
+                add_pages(query, pages, state, self.search)
         except StoreUnavailableError:
             log.exception("learnt words can't be looked up")
         finally:
             query.question, query.where = before, where
-        return found
+        return state
 
 
-def add_pages(query: ParsedQuery, pages: Sequence[StandIn], found: Found, search: Stage) -> None:
+def add_pages(query: ParsedQuery, pages: Sequence[StandIn], state: Found, search: Stage) -> None:
     """Adds the passages that `search` finds within each of these pages, by the question with its title. A page's confidence
     is the probability that it is meant, at most that of the best document found without it, if that was likely. A page that
     was surer by itself is unchanged. The question stays that of the last search. Raises `StoreUnavailableError`."""
     text, where = query.question.text, query.where
-    bound = found.best if found.best >= Band.LIKELY.least else 1.0
+    bound = state.best if state.best >= Band.LIKELY.least else 1.0
     for stand_in in pages:
         confidence, name = min(stand_in.page.confidence, bound), stand_in.document.document_id
-        if any(hit.confidence >= confidence for hit in found.judged if hit.document_id == name):
+        if any(hit.confidence >= confidence for hit in state.judged if hit.document_id == name):
             continue
         query.question = replace(query.question, text=f"{text} {stand_in.document.title}")
         query.where = replace(where, document_ids=(name,))
         hits = [replace(hit, confidence=confidence) for hit in search.apply(query, Found()).judged]
         if not hits:
             continue
-        found.judged = [*(hit for hit in found.judged if hit.document_id != name), *hits]
-        found.added = True
+        state.judged = [*(hit for hit in state.judged if hit.document_id != name), *hits]
+        state.added = True
         query.changes = (*query.changes, stand_in.change)
         query.note(stand_in.note)
 
@@ -281,16 +281,16 @@ class Outcomes:
     name = "outcomes"
     recorded: OutcomeLookup
 
-    def apply(self, query: ParsedQuery, found: Found) -> Found:
-        if not found.judged:
-            return found
+    def apply(self, query: ParsedQuery, state: Found) -> Found:
+        if not state.judged:
+            return state
         try:
-            found.outcomes = self.recorded.of(found.judged)
+            state.outcomes = self.recorded.of(state.judged)
         except StoreUnavailableError:
             log.exception("outcomes can't be read")
             query.lacks(NOT_READ)
-        found.judged = found.outcomes.weighed(found.judged)
-        return found
+        state.judged = state.outcomes.weighed(state.judged)
+        return state
 
 
 class Rank:
@@ -298,11 +298,11 @@ class Rank:
 
     name = "rank"
 
-    def apply(self, query: ParsedQuery, found: Found) -> Found:
-        found.judged = ranked(query.text, found.judged)
-        if found.is_mixed:
-            found.judged = without_copies(found.judged)
-        return found
+    def apply(self, query: ParsedQuery, state: Found) -> Found:
+        state.judged = ranked(query.text, state.judged)
+        if state.is_mixed:
+            state.judged = without_copies(state.judged)
+        return state
 
 
 # -- stages of plugins
@@ -318,20 +318,20 @@ class PluginStage:
     name: str
     stage: Stage
 
-    def apply(self, query: ParsedQuery, found: Found) -> Found:
+    def apply(self, query: ParsedQuery, state: Found) -> Found:
         try:
             with query.timed(self.name):
-                return _checked(self.stage.apply(query, replace(found, judged=[*found.judged])))
+                return _checked(self.stage.apply(query, replace(state, judged=[*state.judged])))
         except Exception as exc:  # a plugin's code may raise anything
             log.exception("the stage %s of a plugin failed", self.name)
             query.note(f"the stage {self.name} is missing from this answer: it failed with {type(exc).__name__}")
-            return found
+            return state
 
 
-def _checked(found: object) -> Found:
-    if not (isinstance(found, Found) and all(isinstance(hit, Judged) for hit in found.judged)):
+def _checked(state: object) -> Found:
+    if not (isinstance(state, Found) and all(isinstance(hit, Judged) for hit in state.judged)):
         raise TypeError("a stage returns `Found` with hits of the type `Judged`")
-    return found
+    return state
 
 
 def read_stages(path: Path | None = None) -> Sequence[Stage]:
@@ -363,7 +363,6 @@ def _provided(entry: Marked) -> Stage:
 # -- the live web, the last tier
 
 LIVE = "live"
-NOT_INSTALLED = "live search of the web is configured, but not installed: pip install opx-web"
 BEST_LIVE_CONFIDENCE = 0.6
 """Confidence of a search engine's first result: only its rank is known, so that it is below the 0.7 that an internal answer
 needs."""
@@ -375,7 +374,7 @@ Internet = Callable[[str, int], Answer]
 class LiveSearch(Protocol):
     """Live search of the web, which another distribution provides."""
 
-    def answer(self, query: str, max_results: int = 5, *, client_id: str = "") -> Answer:
+    def search(self, query: str, max_results: int = 5, *, client_id: str = "") -> Answer:
         """Up to `max_results` results by confidence x trust. Failures are in the notes, not raised."""
 
 
@@ -391,23 +390,23 @@ class LiveWeb:
     name = "internet"
     internet: Internet
 
-    def apply(self, query: ParsedQuery, found: Found) -> Found:
+    def apply(self, query: ParsedQuery, state: Found) -> Found:
         if not query.config.include_internet:
-            return found
-        covered, needed = found.covered(query.config), enough(query.config)
+            return state
+        covered, needed = state.covered(query.config), enough(query.config)
         if reason := _against(query.config, covered, needed):
-            found.steps.append(TierStep(LIVE, False, reason))
-            return found
+            state.steps.append(TierStep(LIVE, False, reason))
+            return state
         with query.timed(self.name):
             answer = self.internet(query.text, query.config.max_results)
         query.partial |= answer.partial
         for note in answer.notes:
             query.note(note)
-        found.live = tuple(result for result in answer.results if result.confidence >= query.config.min_confidence)
+        state.live = tuple(result for result in answer.results if result.confidence >= query.config.min_confidence)
         best = max((result.confidence for result in answer.results), default=0.0)
         reason = f"{covered} documents have a good result, fewer than {needed}"
-        found.steps.append(TierStep(LIVE, True, reason, len(found.live), best))
-        return found
+        state.steps.append(TierStep(LIVE, True, reason, len(state.live), best))
+        return state
 
 
 def _against(config: QueryConfig, covered: int, needed: int) -> str:
@@ -433,18 +432,18 @@ class ShowResults:
     documents: Callable[[Sequence[tuple[str, str]]], Mapping[tuple[str, str], KnowledgeDocument]]
     """Returns the documents with these key ids and document ids. Raises `StoreUnavailableError`."""
 
-    def apply(self, query: ParsedQuery, found: Found) -> Found:
+    def apply(self, query: ParsedQuery, state: Found) -> Found:
         config, is_demand = query.config, calls_for_action(query.text)
-        good_first = sorted(found.judged, key=lambda hit: not reaches(hit.confidence, config))
-        results = self._results(query, found.judged if found.live else good_first[: config.max_results])
-        if found.live:
-            results = [*results, *in_order(found.live)] if is_demand else in_order([*results, *found.live])
+        good_first = sorted(state.judged, key=lambda hit: not reaches(hit.confidence, config))
+        results = self._results(query, state.judged if state.live else good_first[: config.max_results])
+        if state.live:
+            results = [*results, *in_order(state.live)] if is_demand else in_order([*results, *state.live])
         if is_demand:
             results = _marked(results)
         shown = sorted(results, key=lambda result: not reaches(result.confidence, config))[: config.max_results]
-        found.results = tuple(result for result in shown if reaches(result.confidence, config))
-        found.unconfirmed = tuple(shown[len(found.results) :])
-        return found
+        state.results = tuple(result for result in shown if reaches(result.confidence, config))
+        state.unconfirmed = tuple(shown[len(state.results) :])
+        return state
 
     def _results(self, query: ParsedQuery, hits: Sequence[Judged]) -> list[RetrievalResult]:
         names = [(hit.hit.indexed.key_id, hit.document_id) for hit in hits]
@@ -491,16 +490,16 @@ class NoteWaiting:
     waiting: Callable[[], int]
     counts: bool
 
-    def apply(self, query: ParsedQuery, found: Found) -> Found:
+    def apply(self, query: ParsedQuery, state: Found) -> Found:
         good = good_from(query.config)
-        is_answered = any(result.confidence >= good for result in (*found.results, *found.unconfirmed))
+        is_answered = any(result.confidence >= good for result in (*state.results, *state.unconfirmed))
         if (is_answered and not query.absent) or query.config.as_of:
-            return found
+            return state
         if waiting := self.waiting():
             number = f"{waiting:,}" if self.counts else "some"
             noun = "document is" if number == "1" else "documents are"
             query.note(f"{number} {noun} {UNSEARCHED}")
-        return found
+        return state
 
 
 class Warn:
@@ -508,13 +507,13 @@ class Warn:
 
     name = "warnings"
 
-    def apply(self, query: ParsedQuery, found: Found) -> Found:
+    def apply(self, query: ParsedQuery, state: Found) -> Found:
         try:
-            found.results = found.outcomes.warned(found.results)
+            state.results = state.outcomes.warned(state.results)
         except StoreUnavailableError:
             log.exception("warnings can't be read")
             query.lacks(NO_WARNINGS)
-        return found
+        return state
 
 
 @dataclass(eq=False)
@@ -525,16 +524,16 @@ class Relate:
     name = "graph"
     graph: Callable[[], ExpandGraph]
 
-    def apply(self, query: ParsedQuery, found: Found) -> Found:
+    def apply(self, query: ParsedQuery, state: Found) -> Found:
         if not (query.config.expand_graph or seeks_exposure(query.query)):
-            return found
-        hits = [Hit(hit.hit.indexed.key_id, hit.hit.indexed.chunk.chunk_id, hit.confidence) for hit in found.judged]
+            return state
+        hits = [Hit(hit.hit.indexed.key_id, hit.hit.indexed.chunk.chunk_id, hit.confidence) for hit in state.judged]
         text = query.query[:MAX_QUERY_CHARACTERS]  # `service:checkout` is a filter of searches, here a name
         tiers = frozenset(query.config.searched_tiers)
         with query.timed(self.name):
-            found.evidence, notes = self.graph()(
-                FoundText(text, query.question.identifiers, found.results, hits, tiers)
+            state.evidence, notes = self.graph()(
+                FoundText(text, query.question.identifiers, state.results, hits, tiers)
             )
         for note in notes:
             query.lacks(note)
-        return found
+        return state

@@ -53,7 +53,7 @@ def ask_canary(questions: Questions, report: Report, clock: Clock) -> dict[str, 
     """Asks as a reader without a client, unrecorded, and reports 1 if the question was not searched, or not completely."""
     searched = False
     try:
-        answer = questions.search(Identity(), recorded=False).answer(QUESTION.format(time=iso_time(clock())))
+        answer = questions.for_reader(Identity(), recorded=False).search(QUESTION.format(time=iso_time(clock())))
         searched = not answer.partial and INDEX_DOWN not in answer.notes
         if not searched:
             log.error("the canary's question was not searched completely: %s", "; ".join(answer.notes))

@@ -26,7 +26,7 @@ from opx.domain.knowledge import (
     retention_days,
 )
 from opx.domain.scopes import Identity, Scope
-from opx.errors import InvalidInputError, KnowledgeConfigError
+from opx.errors import InvalidInputError, KnowledgeConfigError, distribution_of
 from opx.ports import Clock
 from opx.runtime.yaml_nodes import InvalidYamlError, as_plain, composed
 from opx.settings import Settings
@@ -206,6 +206,23 @@ def read_section(name: str, path: Path | None = None) -> Marked | None:
     """One of `SECTIONS`; None if the file lacks it. Raises `KnowledgeConfigError`."""
     file, name_of_file = (path, str(path)) if path else _default_file()
     return read_marked(file, name_of_file).entries().get(name)
+
+
+def unread_sections(path: Path | None = None) -> dict[str, str]:
+    """Sections with contents that only a distribution reads which isn't installed, with its name. Raises
+    `KnowledgeConfigError`."""
+    from opx import plugins
+
+    readers = {name: distribution for name in SECTIONS if (distribution := distribution_of("section", name))}
+    missing = {name: reader for name, reader in readers.items() if not plugins.is_installed(reader)}
+    return {name: reader for name, reader in missing.items() if _has_contents(read_section(name, path))}
+
+
+def _has_contents(section: Marked | None) -> bool:
+    def any_in(value: Any) -> bool:
+        return any(map(any_in, value.values())) if isinstance(value, Mapping) else value not in (None, [])
+
+    return section is not None and any_in(section.plain())
 
 
 def _default_file() -> tuple[Path, str]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from opx.adapters.embedded.durable_files import held
 from opx.adapters.limits import check_item, check_metadata, check_object_key
 from opx.errors import BulkBusyError, ReindexBusyError, SourceBusyError, SourceRefusedError
-from opx.ports.tables import ALL_TABLES, AUDIT, GAPS, TableSpec
+from opx.ports.tables import AUDIT, GAPS, TableSpec
 
 if TYPE_CHECKING:
     from opx.adapters.embedded.database import Database, SqliteSequence
@@ -87,7 +87,9 @@ class HomeTables:
         return self._databases.main.transaction(synced=synced)
 
     def purge_expired(self) -> int:
-        return sum(self._table(spec).purge_expired() for spec in ALL_TABLES if spec.ttl)
+        from opx.lifecycle.rows import all_tables
+
+        return sum(self._table(spec).purge_expired() for spec in all_tables() if spec.ttl)
 
     def scrub(self) -> None:
         """Scrubs all but the files of the words and vectors of the index, which are rewritten when enough of them is dead."""

@@ -33,14 +33,13 @@ from opx.domain.ids import iso_time
 from opx.errors import DamagedStoreError, OpxError, StoreUnavailableError, UnwritableStoreError
 from opx.ports import Clock
 from opx.ports.files import FileDamage, Loss, MendedFiles, StoreFile
-from opx.ports.tables import ALL_TABLES, AUDIT, GAPS, TableSpec, from_row
+from opx.ports.tables import AUDIT, GAPS, TableSpec, from_row
 
 if TYPE_CHECKING:
     from opx.adapters.embedded.salvage import Salvaged
     from opx.adapters.embedded.segments import IndexDatabase, SegmentRow
 
 QUESTIONS, INDEX, SECRETS = "questions.db", "index.db", "secrets.json"
-_SPECS = {MAIN: tuple(spec for spec in ALL_TABLES if spec not in (AUDIT, GAPS)), QUESTIONS: (AUDIT, GAPS)}
 SET_ASIDE = "damaged-"
 """Beginning of the names of folders with damaged files."""
 
@@ -94,7 +93,7 @@ class HomeFiles:
             check_mark(self._home)
         except DamagedStoreError:
             yield FileDamage(NAME, StoreFile.IRREGULAR, "it doesn't state the format of this home")
-        for name in _SPECS:
+        for name in (MAIN, QUESTIONS):
             yield from self._database(name, quick=quick)
         for folder in self._index_folders():
             yield from IndexFiles(self._home, folder).damaged(quick=quick)
@@ -110,7 +109,7 @@ class HomeFiles:
                 state = "is empty" if path.exists() else "is missing"
                 yield FileDamage(name, StoreFile.DATABASE, f"it {state}, although there are documents")
             return
-        for problem in database_problems(path, _SPECS[name], quick=quick):
+        for problem in database_problems(path, () if quick else _specs(name), quick=quick):
             yield FileDamage(name, StoreFile.DATABASE, problem)
 
     def _has_objects(self) -> bool:
@@ -164,7 +163,7 @@ class HomeFiles:
         path = self._home / name
         if not path.is_file() or not path.stat().st_size:
             return Salvaged(lost=[Loss("", f"all rows of {name}")])
-        return salvage(path, part, _SPECS[name], self._queue if name == MAIN else "")
+        return salvage(path, part, _specs(name), self._queue if name == MAIN else "")
 
     def _begin(self, moves: dict[str, object]) -> None:
         with translated_os_errors("record a repair"), temporary_file(self._home) as file:
@@ -211,6 +210,13 @@ class HomeFiles:
     def _alone(self) -> AbstractContextManager[None]:
         busy = StoreUnavailableError(f"another process works on {self._home}: end it, then run this again")
         return held(self._home / "worker.lock", busy, seconds=_LOCK_SECONDS)
+
+
+def _specs(database: str) -> Sequence[TableSpec]:
+    """The tables of a database, those of plugins included."""
+    from opx.lifecycle.rows import all_tables
+
+    return [spec for spec in all_tables() if (spec in (AUDIT, GAPS)) == (database == QUESTIONS)]
 
 
 def unreadable(home: Path) -> Iterator[Path]:

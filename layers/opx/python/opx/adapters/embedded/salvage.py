@@ -7,7 +7,7 @@ back to it, and those between by their numbers, which are also in the index of t
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence, Set
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,12 +36,13 @@ class Salvaged:
 
 
 def salvage(damaged: Path, target: Path, specs: Sequence[TableSpec], queue: str = "") -> Salvaged:
-    """Writes every readable row of these tables, and the messages of a queue, to a new database at `target`."""
+    """Writes every readable row to a new database at `target`: of these tables, of plugins that aren't installed, and of a
+    queue."""
     found = Salvaged()
     with closing(_tolerant(damaged)) as source, closing(open_database(target)) as made:
         if not _has_schema(source):
             return Salvaged(lost=[Loss("", f"all rows of {damaged.name}")])
-        for spec in specs:
+        for spec in (*specs, *_others(source, {spec.name for spec in specs})):
             with made.transaction():
                 _table(source, made, spec, found)
         if queue:
@@ -64,6 +65,20 @@ def _has_schema(source: sqlite3.Connection) -> bool:
         return bool(source.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
     except sqlite3.DatabaseError:
         return False
+
+
+_TABLES = """SELECT tables.name FROM sqlite_master AS tables, pragma_table_info(tables.name) AS columns
+WHERE tables.type = 'table' AND columns.name = ?"""
+_KEYS = "SELECT name, type FROM pragma_table_info(?) WHERE pk ORDER BY pk"
+
+
+def _others(source: sqlite3.Connection, known: Set[str]) -> Iterator[TableSpec]:
+    """Tables of items with other names, such as of plugins that aren't installed, with the keys of their schema."""
+    with suppress(sqlite3.DatabaseError):
+        for name in {row[0].decode() for row in source.execute(_TABLES, (ITEM,))} - known:
+            types = {key.decode(): kind for key, kind in source.execute(_KEYS, (name,))}
+            partition, sort, *_ = (*types, "", "")
+            yield TableSpec(name, partition, sort, numbers=tuple(key for key, kind in types.items() if not kind))
 
 
 def _table(source: sqlite3.Connection, made: Database, spec: TableSpec, found: Salvaged) -> None:

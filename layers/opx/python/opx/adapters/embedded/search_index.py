@@ -175,15 +175,15 @@ class EmbeddedIndex:
                 term_frequencies=view.lexical.frequencies(words, view.lexical.rarity(request.filter.scopes)),
                 entry_count=view.segments.live_in(request.filter.scopes),
             )
-            found = self._read(view, self._worth_reading(view, request, counted, lexical, vector))
-        legs = [leg_of(scored, found, request.depth) for scored in (lexical, vector)]
+            read = self._read(view, self._worth_reading(view, request, counted, lexical, vector))
+        legs = [leg_of(scored, read, request.depth) for scored in (lexical, vector)]
         searched = bool(words), request.vector is not None
         legs = [
             replace(leg, took_ms=1000 * seconds) if requested else leg
             for leg, requested, seconds in zip(legs, searched, taken, strict=True)
         ]
         named = {entry for leg in legs for entry, _ in leg.hits}
-        chunks = {indexed.entry_id: indexed for indexed in found.values() if indexed.entry_id in named}
+        chunks = {indexed.entry_id: indexed for indexed in read.values() if indexed.entry_id in named}
         return replace(counted, lexical=legs[0], vector=legs[1], chunks=chunks)
 
     def _worth_reading(

@@ -21,7 +21,7 @@ from opx.edges.cli.intake import Intake, IntakeTally, summary, warn_of
 from opx.edges.cli.output import Screen, plural, print_lines, warn
 from opx.edges.cli.reporting import reporter_for_stderr
 from opx.edges.cli.session import Session, home_option, pass_session
-from opx.errors import InvalidInputError
+from opx.errors import InvalidInputError, distribution_of
 from opx.operations import of_route
 from opx.operations.learning import CaptureEntry, ProcessCheckpoint, capture_entry, process_checkpoint
 from opx.operations.search import Query, query
@@ -146,7 +146,7 @@ def _add_values(client: OperationClient) -> str:
     """Adds values of baselines where they are installed. Returns a phrase that counts them."""
     add = of_route("POST /baselines")
     if add is None:
-        return "no values of baselines added: pip install opx-telemetry"
+        return f"no values of baselines added: pip install {distribution_of('part', 'baselines')}"
     added = client.call(add.run, add.request(values=_values(), batch_id=BATCH)).added
     return f"{plural(added, 'value')} of baselines added"
 

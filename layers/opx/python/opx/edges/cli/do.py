@@ -27,8 +27,7 @@ from opx.hygiene.untrusted import one_line
 from opx.operations.outcomes import RecordOutcome, record_outcome
 from opx.operations.procedures import FindProcedure, Procedure, find_procedure
 from opx.operations.reading import DocumentPart, ReadDocument, read_document
-from opx.operations.search import MAX_QUESTION, Query
-from opx.operations.search import query as ask
+from opx.operations.search import MAX_QUESTION, Query, query
 from opx.text.procedures.alerts import assigned_in, given_labels
 from opx.text.procedures.filling import filled_commands, numbered, placed
 from opx.text.procedures.layout import ALL, STEPS
@@ -426,7 +425,7 @@ class Keys:
         except (InvalidInputError, ReceiptNotFoundError):
             config = QueryConfig(document_id=request.document_id, min_confidence=0, plain=True)
             question = self._walk.procedure.alert[:MAX_QUERY_CHARACTERS] or self._walk.document.title
-            answer = client.call(ask, Query(query=question, config=config, receipt=True))
+            answer = client.call(query, Query(query=question, config=config, receipt=True))
             return client.call(record_outcome, replace(request, receipt_id=answer.receipt_id))
 
     def _key(self, prompt: str) -> str:

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 
 from opx.edges.cli.output import aligned, plural, print_lines, warn
 from opx.edges.cli.session import Session, home_option
-from opx.errors import OpxError
+from opx.errors import MissingDistributionError, OpxError, distribution_of
 
 COMMON = "search do show list ingest watch outcome gaps status doctor serve mcp"
 """Commands that the short help lists, in the order of use."""
@@ -31,17 +31,6 @@ SECTIONS: Mapping[str, str] = {
     "Start": "demo completion call",
 }
 """All commands by section of the full help, in the order of use."""
-
-_OF_DISTRIBUTIONS = {
-    "opx-assurance": "seal repair reconcile export import",
-    "opx-bulk": "bulk",
-    "opx-quality": "contradictions eval",
-    "opx-serve": "serve mcp console run",
-    "opx-streams": "stream webhook",
-    "opx-telemetry": "baseline ops",
-    "opx-web": "research web",
-}
-"""Commands of distributions that may not be installed."""
 
 _OTHER_NAMES = {
     "add": "ingest",
@@ -77,9 +66,8 @@ def sections(summaries: Mapping[str, str]) -> Iterator[tuple[str, list[tuple[str
 def unknown_command(name: str, known: Sequence[str]) -> str:
     """The error for a command that doesn't exist, with those that may be meant, or with the distribution that has it."""
     other = _OTHER_NAMES.get(name.casefold())
-    for distribution, names in _OF_DISTRIBUTIONS.items():
-        if name in names.split():
-            return f"the command {name} is part of {distribution}, which is not installed: pip install {distribution}"
+    if distribution_of("command", name):
+        return str(MissingDistributionError("command", name))
     close = [other] if other else get_close_matches(name.casefold(), known, n=2, cutoff=0.7)
     meant = " or ".join(f"`opx {one}`" for one in close)
     return f"there is no command {name!r}: " + (

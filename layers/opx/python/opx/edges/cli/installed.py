@@ -9,15 +9,14 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from opx import __version__, plugins
-from opx.connectors.capability import unread_sections
 from opx.edges.cli.output import plural, readable_size
 from opx.edges.cli.session import Session
 from opx.edges.cli.status import size_of
 from opx.edges.doctor import WRITABLE, CheckResult, Outcome
 from opx.errors import IncompatibleHomeError, OpxError, UnwritableStoreError
 from opx.operations.corpus import GetStatus, get_status
-from opx.retrieval.stages import NOT_INSTALLED, configures_internet
 from opx.runtime.extras import EXTRAS
+from opx.runtime.knowledge_file import unread_sections
 
 
 def installation_results(session: Session) -> Iterator[CheckResult]:
@@ -27,7 +26,6 @@ def installation_results(session: Session) -> Iterator[CheckResult]:
     yield _extras()
     yield _plugins()
     yield from _unread(session)
-    yield from _internet(session)
     yield from _of_home(session)
 
 
@@ -66,17 +64,10 @@ def _plugins() -> CheckResult:
 
 def _unread(session: Session) -> Iterator[CheckResult]:
     path = session.settings.knowledge_file
-    if problem := unread_sections(Path(path) if path else None):
-        reason, remedy = problem.split(": ")
-        yield CheckResult("streams and webhooks", Outcome.FAILED, reason, remedy)
-
-
-def _internet(session: Session) -> Iterator[CheckResult]:
-    """Live search of the web, if it is configured without being installed."""
-    path = session.settings.knowledge_file
-    if "internet" not in plugins.names(plugins.PARTS) and configures_internet(Path(path) if path else None):
-        reason, remedy = NOT_INSTALLED.split(": ")
-        yield CheckResult("internet", Outcome.FAILED, reason, remedy)
+    for section, distribution in unread_sections(Path(path) if path else None).items():
+        yield CheckResult(
+            section, Outcome.FAILED, "nothing reads this section of knowledge.yaml", f"pip install {distribution}"
+        )
 
 
 _REPAIR = "opx repair makes what it can from what is left"

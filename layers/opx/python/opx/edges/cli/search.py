@@ -17,8 +17,7 @@ from opx.edges.cli.hits import HitPage, absent_lines, no_answer_lines, receipt_l
 from opx.edges.cli.output import CommandFailed, Screen, exit_unless, print_json, print_page, printable, warn
 from opx.edges.cli.session import Session, pass_session
 from opx.errors import InvalidInputError
-from opx.operations.search import MAX_QUESTION, Query
-from opx.operations.search import query as ask
+from opx.operations.search import MAX_QUESTION, Query, query
 from opx.retrieval.stages import INDEX_DOWN
 
 _DEFAULTS = QueryConfig()
@@ -112,7 +111,7 @@ def search_command(
         options["document_id"] = version_named(session, options["document_id"]).document.document_id
     config = _config(options)
     request = Query(query=text[:MAX_QUESTION], config=config, receipt=receipt is not None, budget=budget)
-    answer = session.call(ask, request)
+    answer = session.call(query, request)
     if INDEX_DOWN in answer.notes and not answer.evidence:
         raise CommandFailed(INDEX_DOWN)
     if receipt is not None:
@@ -126,8 +125,8 @@ def search_command(
     exit_unless(answer.results or (answer.evidence and relations(answer.evidence)))
 
 
-def _question(query: str) -> str:
-    text = sys.stdin.read() if query == "-" else query
+def _question(typed: str) -> str:
+    text = sys.stdin.read() if typed == "-" else typed
     text = text.replace("\0", " ").encode("utf-8", "replace").decode("utf-8").strip()
     if not text:
         raise InvalidInputError('the question is empty: opx search "what goes wrong"')

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from opx.domain.ids import batched, day_number, day_text, iso_time
 from opx.domain.record import replace
-from opx.errors import InvalidInputError, OpxError, PruneStoppedError
+from opx.errors import InvalidInputError, OpxError, PruneStoppedError, distribution_of
 from opx.lifecycle.report import Excess, PruneReport, PruneReports, PruneRun
 from opx.lifecycle.retention.due import (
     AT_ONCE,
@@ -108,7 +108,7 @@ class DailyCalibration:
 
 
 WORKED_AGAIN = "a pattern that has just worked again"
-_NO_FILES = "files of versions that were never finished stay: removing them takes `pip install opx-assurance`"
+_NO_FILES = "files of versions that were never finished stay: removing them takes `pip install {}`"
 _REMOVED_FILES = "{:,} files of versions that were never finished are removed"
 _KEPT_FILES = "{:,} files of versions that were never finished stay, as a legal hold may cover them"
 _DAY_SECONDS = 86400
@@ -184,7 +184,7 @@ class KnowledgePruningService:
     def _remove_leftovers(self, ends: float | None) -> Iterator[str]:
         """Removes files of versions that were never finished; yields notes."""
         if self.leftovers is None:
-            yield _NO_FILES
+            yield _NO_FILES.format(distribution_of("part", "assurance"))
             return
         removed, kept = self.leftovers(lambda: self._is_over(ends))
         if removed:
