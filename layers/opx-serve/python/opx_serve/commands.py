@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -269,7 +269,7 @@ def _serve(
     from opx_serve.application import application
     from opx_serve.command_socket import CommandSocket
     from opx_serve.composition import serve
-    from opx_serve.listening import HttpServer, listening_socket
+    from opx_serve.listening import STOP_SECONDS, HttpServer, listening_socket
     from opx_serve.workers import AnswerProcesses, usual_workers
 
     woken, stopped = threading.Event(), threading.Event()
@@ -278,7 +278,12 @@ def _serve(
         processes = AnswerProcesses(session.services, session.start, workers or usual_workers())
         stack.callback(processes.close)
         found = _bases(session, stack, bases, known.own)
-        served = serve(session.services, known, found, woken.set, workers=processes)
+        loading = threading.Thread(target=_load, args=(session.services, found, not answers_only), daemon=True)
+        stack.callback(loading.join, STOP_SECONDS)
+        loading.start()
+        served = serve(
+            session.services, known, found, woken.set, workers=processes, ready=lambda: not loading.is_alive()
+        )
         server = HttpServer(application(served), listening_socket(listen))
         if not answers_only:
             _work_beside(session.services, woken, stopped, stack)
@@ -289,6 +294,19 @@ def _serve(
         with contextlib.suppress(KeyboardInterrupt):
             server.run()
     _log("stopped")
+
+
+def _load(services: System, bases: Mapping[str, KnowledgeBase], works: bool) -> None:
+    """Loads what answers need, and the code of scheduled work, which would slow the first ones down."""
+    from opx_serve.routes import LocalBase
+    from opx_serve.workers import warm_up
+
+    for base in bases.values():
+        if isinstance(base, LocalBase):
+            warm_up(base.system)
+    if works:
+        with contextlib.suppress(Exception):  # the work itself reports it
+            _runner(services)
 
 
 def _log_errors(stack: ExitStack) -> None:

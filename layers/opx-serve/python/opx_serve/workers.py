@@ -16,16 +16,22 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
+from itertools import islice
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from typing import Any, TypeVar
 
+from opx.domain.queries import DEFAULT_BUDGET, QueryConfig
 from opx.domain.record import replace
+from opx.domain.scopes import Identity
+from opx.edges.calling import json_bytes
 from opx.operations import load
+from opx.operations.context import Caller, Context
+from opx.operations.search import answered
 from opx.operations.system import StartSystem, System
 from opx.ports import SearchFilter
 from opx.runtime.machine import collect_seldom, keep_what_is_there
-from opx.runtime.metrics import Metric, Report
+from opx.runtime.metrics import Metric, Report, unreported
 from opx.runtime.threads import cores
 from opx.settings import Settings
 
@@ -240,6 +246,28 @@ class AnswerProcesses:
             worker.close()
 
 
+# -- before the first question
+
+_WARM_UP = "How do we fix HighErrorRate on web-01: connection refused, 503 errors, which zqxjk caused?"
+"""A question of every kind of words: in prose, with names, values, and a word that no corpus has."""
+
+
+def warm_up(system: System) -> None:
+    """Answers a question without any record of it, so that the first one of a client finds model, index, tables and code
+    loaded: as the installation, or as one of its clients, until documents are found. A failure is logged: the answers to
+    clients will state it."""
+    try:
+        clients = (Identity(one.client_id) for one in system.corpus.clients.all())
+        for identity in (system.installation.identity_of(None), *islice(clients, 10)):
+            context = Context(system, Caller(identity))
+            answer = answered(context, _WARM_UP, QueryConfig(), budget=DEFAULT_BUDGET, recorded=False)
+            if json_bytes(answer) and answer.documents:
+                break
+        system.records.observers(context.reader, None, unreported)
+    except Exception:  # the edge of a thread or process, which is to answer all the same
+        log.exception("what answers need could not be loaded: the first answer will be slow, or fail")
+
+
 # -- in a process
 
 
@@ -250,8 +278,7 @@ def _work(connection: Connection, start: StartSystem, settings: Settings) -> Non
     logging.basicConfig(level=logging.ERROR, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     with start(settings) as system, contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
         load()
-        system.load()
-        system.open()
+        warm_up(system)
         system.indexing.index.count(SearchFilter(scopes=("global",)))
         keep_what_is_there()
         connection.send(None)
