@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -278,13 +278,14 @@ def _serve(
         processes = AnswerProcesses(session.services, session.start, workers or usual_workers())
         stack.callback(processes.close)
         found = _bases(session, stack, bases, known.own)
-        loading = threading.Thread(target=_load, args=(session.services, found, not answers_only), daemon=True)
+        loading = threading.Thread(target=_load, args=(session.services, not answers_only), daemon=True)
         stack.callback(loading.join, STOP_SECONDS)
         loading.start()
         served = serve(
             session.services, known, found, woken.set, workers=processes, ready=lambda: not loading.is_alive()
         )
-        server = HttpServer(application(served), listening_socket(listen))
+        record = session.services.records.deferred()
+        server = HttpServer(application(served), listening_socket(listen), after=record)
         if not answers_only:
             _work_beside(session.services, woken, stopped, stack)
         commands = stack.enter_context(CommandSocket(session.services, session.settings))
@@ -296,14 +297,11 @@ def _serve(
     _log("stopped")
 
 
-def _load(services: System, bases: Mapping[str, KnowledgeBase], works: bool) -> None:
+def _load(services: System, works: bool) -> None:
     """Loads what answers need, and the code of scheduled work, which would slow the first ones down."""
-    from opx_serve.routes import LocalBase
     from opx_serve.workers import warm_up
 
-    for base in bases.values():
-        if isinstance(base, LocalBase):
-            warm_up(base.system)
+    warm_up(services)
     if works:
         with contextlib.suppress(Exception):  # the work itself reports it
             _runner(services)
@@ -428,7 +426,8 @@ def mcp_command(session: Session, /, listen: str | None, agent: str, token_secre
     home = _home(session, listen)
     token = services.ports.secrets.get(token_secret) if token_secret else home_token(home)
     opened = listening_socket(listen)
-    http = HttpServer(http_app(server, token, own_addresses(opened.getsockname()[1]) if home else ()), opened)
+    app = http_app(server, token, own_addresses(opened.getsockname()[1]) if home else ())
+    http = HttpServer(app, opened, after=services.records.deferred())
     click.echo(f"{len(tools)} tools at http://{http.address}/mcp: Ctrl-C stops", err=True)
     if not token_secret:
         click.echo(f"    each request needs the header {_header(session)}", err=True)

@@ -16,18 +16,13 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from itertools import islice
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from typing import Any, TypeVar
 
-from opx.domain.queries import DEFAULT_BUDGET, QueryConfig
+from opx.domain.queries import DEFAULT_BUDGET
 from opx.domain.record import replace
-from opx.domain.scopes import Identity
-from opx.edges.calling import json_bytes
 from opx.operations import load
-from opx.operations.context import Caller, Context
-from opx.operations.search import answered
 from opx.operations.system import StartSystem, System
 from opx.ports import SearchFilter
 from opx.runtime.machine import collect_seldom, keep_what_is_there
@@ -254,16 +249,13 @@ _WARM_UP = "How do we fix HighErrorRate on web-01: connection refused, 503 error
 
 def warm_up(system: System) -> None:
     """Answers a question without any record of it, so that the first one of a client finds model, index, tables and code
-    loaded: as the installation, or as one of its clients, until documents are found. A failure is logged: the answers to
-    clients will state it."""
+    loaded. A failure is logged: the answers to clients will state it."""
     try:
-        clients = (Identity(one.client_id) for one in system.corpus.clients.all())
-        for identity in (system.installation.identity_of(None), *islice(clients, 10)):
-            context = Context(system, Caller(identity))
-            answer = answered(context, _WARM_UP, QueryConfig(), budget=DEFAULT_BUDGET, recorded=False)
-            if json_bytes(answer) and answer.documents:
-                break
-        system.records.observers(context.reader, None, unreported)
+        search = system.questions.search(recorded=False, words=True)
+        answer = search.answer(_WARM_UP)
+        found = (*answer.results, *answer.unconfirmed)
+        system.questions.handover(search.reader).documents(_WARM_UP, found, DEFAULT_BUDGET)
+        system.records.observers(search.reader, None, unreported)
     except Exception:  # the edge of a thread or process, which is to answer all the same
         log.exception("what answers need could not be loaded: the first answer will be slow, or fail")
 
@@ -281,12 +273,15 @@ def _work(connection: Connection, start: StartSystem, settings: Settings) -> Non
         warm_up(system)
         system.indexing.index.count(SearchFilter(scopes=("global",)))
         keep_what_is_there()
+        record_gaps = system.records.deferred()
+        reported: list[tuple[Metric, float, dict[str, str]]] = []
+
+        def report(metric: Metric, value: float = 1.0, /, **labels: str) -> None:
+            reported.append((metric, value, labels))
+
         connection.send(None)
         while True:
             work: Work[Any] = connection.recv()
-            reported: list[tuple[Metric, float, dict[str, str]]] = []
-
-            def report(metric: Metric, value: float = 1.0, /, **labels: str) -> None:
-                reported.append((metric, value, labels))  # noqa: B023 - called before the next turn
-
             connection.send(_Done(work(system, report), reported))
+            reported.clear()
+            record_gaps()  # what it reports is sent with the next result

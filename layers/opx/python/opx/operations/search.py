@@ -97,13 +97,12 @@ def answered(
     unconfirmed: bool = True,
     hidden: frozenset[str] = frozenset(),
     gaps: bool = True,
-    recorded: bool = True,
 ) -> Answer:
     """Answers a question; with a budget, includes the relevant blocks of the results' documents, or, with `unconfirmed`,
     of the unconfirmed ones where there is no result. Documents of the categories `hidden` are not found. Without `gaps`, a
-    question without a good answer isn't recorded as one; with `recorded` off, nothing is."""
+    question without a good answer isn't recorded as one."""
     questions = context.system.questions
-    search = questions.search(context.identity, context.report, recorded=recorded, gaps=gaps, hidden=hidden, words=True)
+    search = questions.search(context.identity, context.report, gaps=gaps, hidden=hidden, words=True)
     answer = search.answer(question, config)
     found = answer.results or (answer.unconfirmed if unconfirmed else ())
     if budget and found:
