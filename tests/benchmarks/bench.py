@@ -1,6 +1,6 @@
 """Measures the product as users get it: `python -m tests.benchmarks.bench [--sizes N ...] [--cache DIR] [--json FILE]`.
 
-Prints one table, in brackets the ratio to commit 808b7f8, and adds the figures to a file for plots and for docs/measured.md
+Prints tables, first the ratios to commit 808b7f8, and adds the figures to a file for plots and for docs/measured.md
 (`python -m tests.benchmarks.report`). Each part runs in processes of its own, without settings of the caller's environment.
 With another checkout's `layers/opx/python` on PYTHONPATH, that code is measured.
 """
@@ -26,11 +26,12 @@ from opx.system import bootstrap
 from tests.benchmarks.calibration import calibration
 from tests.benchmarks.corpora import ROOT, Corpus, Questions
 from tests.benchmarks.figures import BASELINE, Figures, conditions, tables
-from tests.benchmarks.homes import READERS, build_figures, home_of, passages_of
-from tests.benchmarks.served import OPX
+from tests.benchmarks.homes import READERS, build_figures, home_of, keep_found, passages_of
+from tests.benchmarks.served import ANSWERS_A_SECOND, OPX, seeds
 
 SIZES = (1_000, 10_000, 100_000)
 SERVED = 10_000
+COMMAND_SEED = 21
 CACHE = ROOT / "build" / "bench"
 _OURS = ("OPX_", "OMP_", "OPENBLAS_", "MKL_", "PYTHONDONTWRITEBYTECODE")
 
@@ -53,7 +54,7 @@ def fresh_searches(home: Path, chunks: int, count: int) -> dict[str, float]:
     reader = {f"OPX_{name.upper()}": value for name, value in READERS["no filter"].items()}
     environment = {**clean_environment(), **reader, "OPX_HOME": str(home)}
     walls, cpus = [], []
-    for question in islice(Questions(chunks, seed=21).all(), count + 1):
+    for question in islice(Questions(chunks, seed=COMMAND_SEED).all(), count + 1):
         before, started = _children_cpu(), time.perf_counter()
         done = subprocess.run(
             [str(OPX), "search", "--", question.text], env=environment, capture_output=True, check=False
@@ -102,6 +103,7 @@ class Run:
         for reader in READERS:
             self._answers(home, chunks, reader)
         self._updates(home, chunks)
+        keep_found(home, chunks, self._corpus, [COMMAND_SEED], self._searches + 1)
         self.figures.add(f"command/{chunks}", fresh_searches(home, chunks, self._searches))
 
     def _answers(self, home: Path, chunks: int, reader: str) -> None:
@@ -127,6 +129,7 @@ class Run:
     def whole(self, served: int) -> None:
         """Everything else; `opx serve` over so many chunks."""
         home = home_of(self._cache, served, self._corpus)
+        keep_found(home, served, self._corpus, seeds(), int(ANSWERS_A_SECOND * self._seconds), self._collection)
         self.figures.add("serve", child("served", home, "--chunks", served, "--seconds", self._seconds, *self._set))
         options = ("--documents", self._documents, "--texts", self._texts, *self._set)
         for name, found in child("ingesting", self._cache, *options).items():
@@ -194,7 +197,7 @@ def main() -> None:
         print(f"measured {part}", file=sys.stderr, flush=True)
         Figures(kept.values | run.figures.values, run.figures.about).write(args.json)
     before = Figures.read(args.baseline)
-    print(f"{conditions(run.figures)}. In brackets: ratio to {before.about['code']}{normalised(run.figures, before)}\n")
+    print(f"{conditions(run.figures)}. First: ratio to {before.about['code']}{normalised(run.figures, before)}\n")
     print(tables(run.figures, before))
 
 

@@ -10,7 +10,7 @@ import hashlib
 import json
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -19,7 +19,8 @@ import opx
 from opx.domain.documents import ChunkMetadata, DocumentChunk, KnowledgeDocument, Revision, contextual_text
 from opx.domain.ids import chunk_id, content_hash, document_id
 from opx.domain.knowledge import Tier
-from opx.domain.scopes import Scope
+from opx.domain.queries import QueryConfig
+from opx.domain.scopes import Identity, Scope
 from opx.ingestion.corpus.catalog import document_item
 from opx.ingestion.corpus.chunk_files import outline_data, outline_file
 from opx.ingestion.prepared import as_indexed
@@ -30,7 +31,16 @@ from opx.retrieval.judging import expired_since
 from opx.settings import Settings
 from opx.system import bootstrap
 from opx.text.procedures.outline import outline_of
-from tests.benchmarks.corpora import CLIENT, EVERYBODY, PROJECTS, Corpus, Passages, SyntheticDocument, load_passages
+from tests.benchmarks.corpora import (
+    CLIENT,
+    EVERYBODY,
+    PROJECTS,
+    Corpus,
+    Passages,
+    Questions,
+    SyntheticDocument,
+    load_passages,
+)
 
 DOCUMENTS_A_BATCH = 250
 TRUST = {"internal": 1.0, "specialized": 0.9, "internet": 0.6}
@@ -39,8 +49,8 @@ INDEX, CORPUS, UNUSED, BUILD_FILE = "index", "corpus", "unused", "build.json"
 _KEPT = (INDEX, CORPUS, UNUSED)
 
 WITH_DOCUMENTS = 10_000
-"""Chunks up to which a home has its documents, too, from which answers over HTTP are assembled: an outline takes 8 ms. The
-answers of larger homes consist of the passages that were found, as those of a document that is gone."""
+"""Chunks up to which a home has all its documents, too, from which answers over HTTP are assembled: an outline takes 8 ms.
+Larger homes get those that the questions find (`keep_found`): of another one, each passage would be parsed again."""
 
 READERS = {"no filter": {"client_id": CLIENT, "project_id": PROJECTS[0]}, "5 % tenant": {"client_id": CLIENT}}
 """Readers that see everything, and 5 % of it."""
@@ -160,6 +170,19 @@ def _fill(home: Path, chunks: int, corpus: Corpus) -> dict[str, float]:
             vectors += sum(len(one.vectors) for document in batch for one in document.chunks)
     index = home / INDEX
     return {"chunks": count, "vectors": vectors, "build_s": wall, "build_cpu_s": cpu, "disk_mb": megabytes(index)}
+
+
+def keep_found(
+    home: Path, chunks: int, corpus: Corpus, seeds: Iterable[int], each: int, collection: Path | None = None
+) -> None:
+    """Stores the documents that the first questions of these seeds find in a home that has not all documents."""
+    if chunks <= WITH_DOCUMENTS:
+        return
+    with bootstrap(Settings(home=str(home))) as system:
+        search = system.questions.search(Identity(**READERS["no filter"]), recorded=False)
+        texts = (one.text for seed in seeds for one in islice(Questions(chunks, collection, seed).all(), each))
+        found = (one for text in texts for one in search.answer(text, QueryConfig(min_confidence=0)).results)
+        _keep(system, [corpus.document(number) for number in sorted({int(Path(one.source).stem) for one in found})])
 
 
 def _keep(system: System, documents: Sequence[SyntheticDocument]) -> None:

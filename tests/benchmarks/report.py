@@ -42,7 +42,7 @@ def contents() -> Mapping[str, str]:
     now, before, peers = (Figures.read(path) for path in (MEASURED, BASELINE, PEERS))
     found = {}
     if now.values:
-        about = f"{conditions(now)}. In brackets: the ratio to {before.about['code']}{normalised(now, before)}."
+        about = f"{conditions(now)}. First the ratio to {before.about['code']}{normalised(now, before)}."
         found["bench"] = f"{about}\n\n{tables(now, before)}"
         found["scale"] = f"{conditions(now)}.\n\n{scale_table(now)}"
     if peers.values:

@@ -34,6 +34,8 @@ from tests.benchmarks.homes import READERS
 
 CLIENTS = (1, 8, 50)
 ASKED_AGAIN = 20
+ANSWERS_A_SECOND = 25
+"""Questions of a load whose documents a large home gets (`homes.keep_found`)."""
 START_SECONDS = 120
 OPX = Path(sys.executable).with_name("opx")
 TOKEN = "token-of-the-benchmarks"
@@ -126,15 +128,16 @@ _ANSWER = msgspec.json.Decoder(_Reply)
 class Client:
     """A client with one connection."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, budget: int | None = None) -> None:
         self._connection = http.client.HTTPConnection(address, timeout=300)
+        self._budget = {} if budget is None else {"budget": budget}
 
     def close(self) -> None:
         self._connection.close()
 
     def found(self, text: str) -> tuple[str, ...]:
         """Ids of the results, in order. Raises `RuntimeError` for a refusal."""
-        body = json.dumps({"query": text, "config": {"minConfidence": 0}})
+        body = json.dumps({"query": text, "config": {"minConfidence": 0}, **self._budget})
         self._connection.request("POST", "/knowledge/default/query", body, HEADERS)
         reply = self._connection.getresponse()
         read = reply.read()
@@ -145,13 +148,15 @@ class Client:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Questions of so many clients for so many seconds; `seed` makes them others than those of another load."""
+    """Questions of so many clients for so many seconds; `seed` makes them others than those of another load. `budget` is that
+    of each question: None for the default, 0 for passages without the documents' parts."""
 
     clients: int
     seconds: float
     chunks: int
     seed: int
     collection: Path | None = None
+    budget: int | None = None
 
 
 def _ask(address: str, load: Load, results: Any) -> None:
@@ -163,7 +168,7 @@ def _ask(address: str, load: Load, results: Any) -> None:
 
     def client() -> list[float]:
         times = []
-        with contextlib.closing(Client(address)) as own:
+        with contextlib.closing(Client(address, load.budget)) as own:
             together.wait()
             while time.perf_counter() < ends[0]:
                 with lock:
@@ -184,7 +189,7 @@ def _ask(address: str, load: Load, results: Any) -> None:
         seconds = time.perf_counter() - begun
     results.put((times, seconds))
     again = answers[:: max(1, len(answers) // ASKED_AGAIN)]
-    with contextlib.closing(Client(address)) as alone:
+    with contextlib.closing(Client(address, load.budget)) as alone:
         results.put(sum(alone.found(text) != found for text, found in again))
 
 
@@ -207,6 +212,11 @@ def loaded(server: Server, load: Load) -> dict[str, float]:
     }
 
 
+def seeds(clients: Sequence[int] = CLIENTS, seed: int = 0) -> list[int]:
+    """Those of the loads of `measure`: the first one has every process started."""
+    return [1000 * seed + 100, *(1000 * seed + 101 + count for count in clients)]
+
+
 def measure(
     server: Server,
     chunks: int,
@@ -216,10 +226,11 @@ def measure(
     seed: int = 0,
 ) -> dict[str, float]:
     """Figures by `clients/measure`, after a load that has every process started."""
-    loaded(server, Load(max(clients), seconds, chunks, 1000 * seed + 100, collection))
+    first, *others = seeds(clients, seed)
+    loaded(server, Load(max(clients), seconds, chunks, first, collection))
     figures: dict[str, float] = {}
-    for count in clients:
-        found = loaded(server, Load(count, seconds, chunks, 1000 * seed + 101 + count, collection))
+    for count, other in zip(clients, others, strict=True):
+        found = loaded(server, Load(count, seconds, chunks, other, collection))
         figures |= {f"{count}/{name}": value for name, value in found.items()}
     figures["memory_mb"] = server.megabytes()
     return figures

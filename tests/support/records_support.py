@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 from opx.domain.record import replace
 from opx.domain.results import Absent
 from opx.errors import StoreUnavailableError
 from opx.operations.system import System
+from opx.ports import Table
 from opx.ports.tables import AUDIT, GAPS
 from opx.records.gaps.log import absent_gap_id, gap_id
 from opx.records.gaps.model import Gap, wording_of
@@ -22,6 +24,18 @@ class BrokenTable:
             raise StoreUnavailableError(f"can't {name}")
 
         return refuse
+
+
+class HeldTable:
+    """A table whose calls wait until it is `free`."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self.free = threading.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        assert self.free.wait(20)
+        return getattr(self._table, name)
 
 
 def without_records(services: System) -> System:

@@ -122,5 +122,7 @@ def serving(
     callers = Callers(tokens or {OWN_TOKEN: itself}, itself, sessions, is_private=not tokens)
     known = {"default": LocalBase(system), **(bases or {})}
     served = serve(system, callers, known, lambda: arrived.append(True), workers=workers)
-    with HttpServer(application(served), listening_socket("127.0.0.1:0")) as server:
+    record = system.records.deferred()
+    with HttpServer(application(served), listening_socket("127.0.0.1:0"), after=record) as server:
         yield LocalServer(server.address, arrived, token)
+    system.records.waiting = None

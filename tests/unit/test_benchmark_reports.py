@@ -25,22 +25,35 @@ NOW = Figures(
 )
 
 
-def test_a_cell_has_its_figures_and_the_ratio_of_the_first() -> None:
+def test_a_cell_has_the_ratio_of_its_first_figure_before_its_figures() -> None:
     lines = list(by_size(NOW.sizes()).lines(NOW, Figures.read(BASELINE)))
     assert lines[0] == "|  | 1,000 chunks | 100,000 chunks |"
-    assert "| balanced, no filter: p50 / p95, ms | 9.0 | 14.3 / 22.0 (0.50) |" in lines
-    assert "| index on disk, MB | 5 | 400 (0.76) |" in lines
+    assert "| balanced, no filter: p50 / p95, ms | 9.0 | 0.50 (14.3 / 22.0) |" in lines
+    assert "| index on disk, MB | 5 | 0.76 (400) |" in lines
     assert len(lines) == 4  # rows without figures are left out
 
 
 def test_tables_of_clients_have_ratios() -> None:
-    assert "| answers a second |  |  | 78.0 (2.00) |" in tables(NOW, Figures.read(BASELINE))
+    assert "| answers a second |  |  | 2.00 (78.0) |" in tables(NOW, Figures.read(BASELINE))
 
 
 def test_tables_of_engines_have_their_kinds_of_questions() -> None:
     found = peers_tables(Figures({"quality/opx/all": 0.8534, "quality/lancedb/all": 0.8174, "engine/opx/wrong": 0.0}))
     assert "| nDCG@10, all | 0.853 |  |  | 0.817 |" in found
     assert "| results that the reader may not see | 0 |" in found
+
+
+def test_engines_are_compared_with_the_product_over_http_from_one_client_on_and_with_passages_alone() -> None:
+    servers = {"http/opx": 40.0, "passages/opx": 32.0, "http/lancedb": 24.0, "passages/lancedb": 24.0}
+    found = peers_tables(Figures({f"{name}/1/cpu_ms": value for name, value in servers.items()}))
+    assert "| HTTP, 1 client: CPU, ms an answer | 1.00 (40.0) |  |  | 0.60 (24.0) |" in found
+    assert "| HTTP, `budget: 0`, 1 client: CPU, ms an answer | 1.00 (32.0) |  |  | 0.75 (24.0) |" in found
+
+
+def test_costs_of_documents_and_chunks_are_shown_once_they_are_measured() -> None:
+    costs = {"ingest/document_cpu_ms": 20.0, "ingest/chunk_cpu_ms": 0.5}
+    assert "| ingestion without a model's time | 20.0 | 0.5 |" in tables(Figures(costs), Figures())
+    assert "ms CPU a document" not in tables(NOW, Figures())
 
 
 def test_figures_are_written_and_read_again(tmp_path: Path) -> None:

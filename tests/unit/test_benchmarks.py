@@ -117,6 +117,23 @@ def test_passages_are_found_in_documents_that_can_be_read(home: Path) -> None:
     assert all(one.content in text for one, text in zip(found, texts, strict=True))
 
 
+def test_a_large_home_has_the_documents_that_its_questions_find(
+    tmp_path: Path, corpus: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(homes, "WITH_DOCUMENTS", 0)
+    made = homes.home_of(tmp_path, CHUNKS, corpus)
+    homes.keep_found(made, CHUNKS, corpus, [3], 4)
+    reader = Identity(**homes.READERS["no filter"])
+    with bootstrap(Settings(home=str(made))) as system:
+        texts = [one.text for one in islice(Questions(CHUNKS, seed=3).all(), 4)]
+        answers = [system.questions.search(reader).answer(text, QueryConfig(min_confidence=0)) for text in texts]
+        found = {one.document_id for answer in answers for one in answer.results}
+        kept = {one for one in found if system.corpus.catalog.find(one)}
+        assert found
+        assert kept == found
+        assert len(kept) < CHUNKS / 8
+
+
 def test_answers_are_measured_in_every_mode(home: Path) -> None:
     found = answering.measure(home, "no filter", CHUNKS, 2)
     assert all(found[f"{mode}/{measure}"] > 0 for mode in answering.MODES for measure in ("p50_ms", "p95_ms", "cpu_ms"))
@@ -140,7 +157,9 @@ def test_a_change_that_is_not_made_is_missed(home: Path, corpus: Corpus) -> None
 
 
 def test_ingestion_and_embedding_are_measured(corpus: Corpus) -> None:
-    assert ingesting.ingestion(corpus, 2)["chunks"] >= 16
+    found = ingesting.ingestion(corpus, 2)
+    assert found["chunks"] >= 16
+    assert found.keys() >= {"document_cpu_ms", "chunk_cpu_ms"}
     assert ingesting.embedding(corpus, 3)["vectors_each"] >= 1
 
 
@@ -154,6 +173,11 @@ def test_a_server_answers_clients_as_it_answers_one(server: served.Server) -> No
     found = served.measure(server, CHUNKS, 0.3, clients=(2,))
     assert found["2/errors"] == 0
     assert found["2/answers_per_s"] > 0 < found["2/cpu_ms"]
+
+
+def test_replies_with_passages_alone_have_the_same_results(server: served.Server) -> None:
+    with closing(served.Client(server.address)) as whole, closing(served.Client(server.address, budget=0)) as passages:
+        assert whole.found("drain the node") == passages.found("drain the node")
 
 
 def test_a_refused_question_ends_the_measurement(server: served.Server) -> None:

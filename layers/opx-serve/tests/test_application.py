@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
@@ -11,8 +12,11 @@ from opx.domain.scopes import Identity
 from opx.edges.http import MAX_BODY_BYTES
 from opx.operations.context import Caller
 from opx.operations.system import System
+from opx.ports.tables import GAPS
+from opx.records.gaps.log import GapLog
 from opx_serve import bodies
 from tests.support.agent_calls import CORPUS, DISK, DISK_TITLE, a_system, id_of
+from tests.support.records_support import ESPRESSO, BrokenTable, HeldTable, without_records
 from tests.support.serving_support import OWN_TOKEN, LocalServer, over_mcp, serving
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -341,3 +345,43 @@ def test_the_folder_of_a_model_is_not_chosen_over_http(open_to_all: LocalServer)
     found = open_to_all("POST", "/index", {"modelPath": "/etc"})
     assert found.refusal == (403, "forbidden")
     assert "opx reindex --model-path" in found.json["error"]["message"]
+
+
+# -- gaps are recorded after the reply
+
+
+def over_rest(server: LocalServer) -> str:
+    return server("GET", f"/knowledge/default/search?q={ESPRESSO.replace(' ', '+')}").data.decode()
+
+
+def over_tools(server: LocalServer) -> str:
+    return str(over_mcp(server, server.token, "search_docs", query=ESPRESSO).content[0].text)
+
+
+@pytest.mark.parametrize("ask", [over_rest, over_tools])
+def test_no_reply_waits_for_its_gap_and_the_end_of_the_server_does(
+    system: System, monkeypatch: pytest.MonkeyPatch, ask: Callable[[LocalServer], str]
+) -> None:
+    without_records(system)
+    table = system.tables.table(GAPS)
+    held = HeldTable(table)
+    monkeypatch.setattr(system.records, "gaps", GapLog(held, days=1, clock=system.clock))
+    with serving(system) as server:
+        assert "not recorded" not in ask(server)
+        assert list(GapLog(table, days=1, clock=system.clock).gaps("global")) == []
+        held.free.set()
+    assert [gap.question for gap in GapLog(table, days=1, clock=system.clock).gaps("global")] == [ESPRESSO]
+    without_records(system)
+
+
+def test_a_gap_that_can_not_be_recorded_is_logged_and_counted(
+    system: System, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    without_records(system)
+    monkeypatch.setattr(system.records, "gaps", GapLog(BrokenTable(), days=1, clock=system.clock))
+    with serving(system) as server:
+        assert "not recorded" not in over_rest(server)
+        while "opx_recording_failures_total 1.0" not in server("GET", "/metrics").data.decode():
+            time.sleep(0.02)
+    assert "a question without an answer is not among the gaps" in caplog.text
+    without_records(system)

@@ -22,7 +22,7 @@ from opx.edges.cli.main import Launch, cli
 from opx.operations.system import System
 from opx.system import connect
 from opx_serve import commands as serving
-from tests.support.cli_support import Opx, word_services
+from tests.support.cli_support import HELD_BY, Opx, environment, word_services
 from tests.support.serving_support import LocalServer
 
 RUNBOOK = "# Router\n\nRestart the router."
@@ -34,9 +34,9 @@ def opx(tmp_path: Path) -> Opx:
 
 
 @contextmanager
-def started(opx: Opx, *options: str) -> Iterator[tuple[subprocess.Popen[str], LocalServer]]:
+def started(opx: Opx, *options: str, **more: Any) -> Iterator[tuple[subprocess.Popen[str], LocalServer]]:
     """The command as a process, and its server; the process is killed in the end if it still runs."""
-    process = opx.start("serve", "--listen", "127.0.0.1:0", *options)
+    process = opx.start("serve", "--listen", "127.0.0.1:0", *options, **more)
     try:
         assert process.stdout is not None
         line = process.stdout.readline()
@@ -71,6 +71,63 @@ def is_open(server: LocalServer) -> bool:
     except ConnectionError:
         return False
     return True
+
+
+def until_healthy(server: LocalServer) -> None:
+    while (found := server("GET", "/healthz")).status != 200:
+        assert found.refusal == (503, "starting")
+        time.sleep(0.05)
+
+
+def test_the_first_answer_after_it_is_healthy_loads_no_code(opx: Opx, tmp_path: Path) -> None:
+    opx("ingest", opx.write("router.md", RUNBOOK))
+    imports = tmp_path / "imports"
+    env = environment(PYTHONPROFILEIMPORTTIME="1")
+    with imports.open("w") as file, started(opx, "--answers-only", env=env, stderr=file) as (_, server):
+        until_healthy(server)
+        before = imports.stat().st_size
+        body = {"query": "Restart the rooter, which drops packets?"}
+        assert server("POST", "/knowledge/default/query", body).json["documents"]
+        names = [line.rpartition(" ")[2] for line in imports.read_text()[before:].splitlines()]
+    assert names in ([], ["opx.records.gaps.recording"])  # after the reply
+
+
+def test_code_for_documents_is_loaded_if_only_clients_have_some(opx: Opx, tmp_path: Path) -> None:
+    opx("--client", "acme", "ingest", opx.write("router.md", RUNBOOK))
+    imports = tmp_path / "imports"
+    env = environment(PYTHONPROFILEIMPORTTIME="1")
+    with imports.open("w") as file, started(opx, "--answers-only", env=env, stderr=file) as (_, server):
+        until_healthy(server)
+        assert "opx.retrieval.assembly\n" in imports.read_text()
+
+
+def test_it_listens_while_it_loads_and_its_health_is_starting(opx: Opx, tmp_path: Path) -> None:
+    held = tmp_path / "held"
+    held.touch()
+    with started(opx, "--answers-only", env=environment(**{HELD_BY: str(held)})) as (_, server):
+        found = server("GET", "/healthz")
+        assert (found.refusal, found.headers["retry-after"]) == ((503, "starting"), "5")
+        assert server("GET", "/status").status == 200
+        held.unlink()
+        until_healthy(server)
+
+
+def test_loading_leaves_no_record(opx: Opx) -> None:
+    opx("ingest", opx.write("router.md", RUNBOOK))
+    with started(opx, "--answers-only") as (_, server):
+        until_healthy(server)
+        assert server("GET", "/audit").json["records"] == []
+        assert server("GET", "/gaps").json["gaps"] == []
+        assert "opx_queries_total{" not in server("GET", "/metrics").data.decode()
+
+
+def test_health_is_that_of_the_index_even_if_the_model_fails(opx: Opx, tmp_path: Path) -> None:
+    held = tmp_path / "held"
+    held.mkdir()
+    with started(opx, "--answers-only", env=environment(**{HELD_BY: str(held)})) as (process, server):
+        until_healthy(server)
+        process.kill()
+        assert "embedding failed" in process.communicate()[1]
 
 
 def test_documents_that_arrive_are_ingested_beside(opx: Opx) -> None:

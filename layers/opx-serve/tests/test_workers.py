@@ -146,6 +146,14 @@ class TestAnswers:
             found = [one.result().json["results"] for one in [pool.submit(ask) for _ in range(6)]]
         assert {results[0]["metadata"]["title"] for results in found} == {"Zyxwv rotation"}
 
+    def test_a_gap_is_recorded_before_the_process_ends(self, system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(AnswerProcesses, "_run_here", None)
+        with some_workers(system, 2, ready=1) as workers:
+            monkeypatch.setattr(AnswerProcesses, "_another", lambda _: None)
+            with serving(system, workers=workers) as server:
+                assert server("GET", "/knowledge/default/search?q=brewing+espresso").status == 200
+        assert "brewing espresso" in [gap.question for gap in system.records.gaps.gaps("global")]
+
 
 def _titles(server: LocalServer, token: str) -> set[str]:
     body: dict[str, Any] = {"query": QUESTIONS[1], "config": {"minConfidence": 0, "maxResults": 50}}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,10 @@ class Figures:
     def add(self, prefix: str, found: Mapping[str, float]) -> None:
         self.values.update({f"{prefix}/{name}": value for name, value in found.items()})
 
+    def of(self, prefix: str) -> dict[str, float]:
+        """The figures below a prefix."""
+        return {name[len(prefix) + 1 :]: one for name, one in self.values.items() if name.startswith(f"{prefix}/")}
+
     def sizes(self) -> list[int]:
         """Numbers of chunks that there are figures of an index for."""
         return sorted({int(name.split("/")[1]) for name in self.values if name.startswith("index/")})
@@ -61,30 +66,31 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table of figures; `columns` are headings by what stands for `{}` in the names."""
+    """A table of figures; `columns` are headings by what stands for `{}` in the names. Ratios are to the column `base`, or to
+    the figures before."""
 
     corner: str
     columns: Mapping[str, str]
     rows: Sequence[Row]
+    base: str = ""
 
     def lines(self, now: Figures, before: Figures) -> Iterator[str]:
-        """The table in Markdown. In brackets: the ratio of a cell's first figure to the one before."""
+        """The table in Markdown: first the ratio of a cell's first figure, if there is one, then the figures in brackets."""
         yield f"| {' | '.join([self.corner, *self.columns.values()])} |"
         yield "|---" * (1 + len(self.columns)) + "|"
         for row in self.rows:
-            cells = [_cell(row, column, now, before) for column in self.columns]
+            cells = [self._cell(row, column, now, before) for column in self.columns]
             if any(cells):
                 yield f"| {' | '.join([row.label, *cells])} |"
 
-
-def _cell(row: Row, column: str, now: Figures, before: Figures) -> str:
-    names = [name.format(column) for name in row.names]
-    values = [now.values[name] for name in names if name in now.values]
-    if not values:
-        return ""
-    text = " / ".join(f"{value:,.{row.digits}f}" for value in values)
-    old = before.values.get(names[0])
-    return f"{text} ({values[0] / old:.2f})" if old else text
+    def _cell(self, row: Row, column: str, now: Figures, before: Figures) -> str:
+        names = [name.format(column) for name in row.names]
+        values = [now.values[name] for name in names if name in now.values]
+        if not values:
+            return ""
+        text = " / ".join(f"{value:,.{row.digits}f}" for value in values)
+        old = now.values.get(row.names[0].format(self.base)) if self.base else before.values.get(names[0])
+        return f"{values[0] / old:.2f} ({text})" if old else text
 
 
 def size_label(chunks: int) -> str:
@@ -141,6 +147,12 @@ def of_ingestion() -> Table:
     return Table("", {"chunks_per_s": "chunks/s", "chunks_per_cpu_s": "a CPU second"}, rows)
 
 
+def of_documents() -> Table:
+    """The cost of ingestion, which depends on the lengths of documents: chunks a second alone would hide it."""
+    columns = {"document_cpu_ms": "ms CPU a document", "chunk_cpu_ms": "and ms a chunk of it"}
+    return Table("", columns, [Row("ingestion without a model's time", ["ingest/{}"], 1)])
+
+
 ENGINES = {
     "opx": "opx balanced",
     "afternoon_plus": "afternoon_plus",
@@ -158,7 +170,7 @@ def of_quality(kinds: Sequence[str]) -> Table:
 
 
 def of_engines() -> Table:
-    """Engines side by side; ratios are to the product, if that is what comes before."""
+    """Engines side by side; ratios are to the product."""
     rows = [
         Row(f"answer, {reader}: p50 / p95, ms", [f"answer/{{}}/{reader}/p{at}_ms" for at in (50, 95)], 1)
         for reader in READERS
@@ -172,23 +184,22 @@ def of_engines() -> Table:
         Row("one more document, ms", ["engine/{}/change_ms"], 1),
         Row("next search, without embedding, ms", ["engine/{}/next_ms"], 1),
         Row("documents that it missed", ["engine/{}/missed"]),
-        *(
-            Row(
-                f"HTTP, {clients} clients: answers a second / p99, ms",
-                [f"http/{{}}/{clients}/{one}" for one in _HTTP],
-                1,
-            )
-            for clients in CLIENTS[1:]
-        ),
-        *(
-            Row(f"HTTP, {clients} clients: CPU, ms an answer", [f"http/{{}}/{clients}/cpu_ms"], 1)
-            for clients in CLIENTS[1:]
-        ),
+        *over_http(),
     ]
-    return Table("", ENGINES, rows)
+    return Table("", ENGINES, rows, base="opx")
 
 
-_HTTP = ("answers_per_s", "p99_ms")
+REPLIES = {"http": "HTTP", "passages": "HTTP, `budget: 0`"}
+"""Replies that are compared: as they are by default, and with passages alone; the other engine's is the same in both."""
+
+
+def over_http() -> Iterator[Row]:
+    """Rows of servers: replies as they are by default, and those with passages alone."""
+    measures = {"answers a second / p99, ms": ("answers_per_s", "p99_ms"), "CPU, ms an answer": ("cpu_ms",)}
+    for (reply, label), (measure, names) in product(REPLIES.items(), measures.items()):
+        for clients in CLIENTS:
+            several = f"{clients} client{'s' if clients > 1 else ''}"
+            yield Row(f"{label}, {several}: {measure}", [f"{reply}/{{}}/{clients}/{name}" for name in names], 1)
 
 
 def peers_tables(now: Figures) -> str:
@@ -215,7 +226,8 @@ def scale_table(now: Figures) -> str:
 
 def tables(now: Figures, before: Figures) -> str:
     """All tables of `make bench` in Markdown."""
-    parts = (by_size(now.sizes()), by_clients(), of_ingestion())
+    parts = [by_size(now.sizes()), by_clients(), of_ingestion()]
+    parts += [of_documents()] if now.of("ingest").keys() >= {"document_cpu_ms"} else []
     return "\n\n".join("\n".join(part.lines(now, before)) for part in parts)
 
 

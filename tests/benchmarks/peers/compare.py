@@ -30,10 +30,10 @@ from tests.benchmarks.bench import CACHE, about
 from tests.benchmarks.calibration import calibration
 from tests.benchmarks.corpora import FEW, Corpus, Questions
 from tests.benchmarks.figures import CLIENTS, Figures, conditions, peers_tables
-from tests.benchmarks.homes import build_figures, home_of, passages_of
+from tests.benchmarks.homes import build_figures, home_of, keep_found, passages_of
 from tests.benchmarks.peers.engines import CANDIDATES, LEFT_OUT, NAMES, PEERS, Piece
 from tests.benchmarks.peers.worker import Worker
-from tests.benchmarks.served import Load, Server, free_address, loaded, opx_serve, started
+from tests.benchmarks.served import ANSWERS_A_SECOND, Load, Server, free_address, loaded, opx_serve, started
 
 ROUNDS, IN_A_ROUND = 6, 10
 READERS = {"no filter": None, "5 % tenant": FEW}
@@ -50,7 +50,8 @@ class Comparison:
         self._rounds, self._in_a_round, self._changes = (1, 2, 1) if quick else (ROUNDS, IN_A_ROUND, 5)
         self._seconds = 0.5 if quick else 6.0
         self._names = list(names)
-        self._home = home_of(cache, chunks, Corpus(passages_of(cache)))
+        self._corpus = Corpus(passages_of(cache))
+        self._home = home_of(cache, chunks, self._corpus)
 
     def run(self) -> None:
         """Builds all engines, then measures answers in turn, changes, and servers."""
@@ -109,23 +110,26 @@ class Comparison:
             self.figures.values[f"engine/{name}/wrong"] = float(count)
 
     def _serve(self) -> None:
-        """`opx serve` and 25 lines around LanceDB, in turn."""
+        """`opx serve`, with documents' parts and with passages alone, and 25 lines around LanceDB, in turn."""
+        known = [_seed(clients, number, at) for clients in (0, *CLIENTS) for number in range(2) for at in range(2)]
+        keep_found(self._home, self._chunks, self._corpus, known, int(ANSWERS_A_SECOND * self._seconds))
         with opx_serve(self._home) as ours, lance_server(self._cache) as theirs:
-            servers = {"opx": ours, "lancedb": theirs}
-            for name, server in servers.items():
+            servers = {"http/opx": (ours, None), "passages/opx": (ours, 0), "http/lancedb": (theirs, None)}
+            for number, (name, (server, budget)) in enumerate(servers.items()):
                 _print_step(f"warming the server of {name}")
-                loaded(server, Load(max(CLIENTS), self._seconds, self._chunks, 200))
-            for clients in CLIENTS[1:]:
+                loaded(server, Load(max(CLIENTS), self._seconds, self._chunks, _seed(0, 0, number), budget=budget))
+            for clients in CLIENTS:
                 rounds: dict[str, list[dict[str, float]]] = {name: [] for name in servers}
                 for number in range(2):
-                    for name, server in servers.items():
+                    for at, (name, (server, budget)) in enumerate(servers.items()):
                         _print_step(f"{clients} clients of {name}")
-                        rounds[name].append(
-                            loaded(server, Load(clients, self._seconds, self._chunks, 201 + number + clients))
-                        )
+                        load = Load(clients, self._seconds, self._chunks, _seed(clients, number, at), budget=budget)
+                        rounds[name].append(loaded(server, load))
                 for name, found in rounds.items():
                     means = {one: sum(each[one] for each in found) / len(found) for one in found[0]}
-                    self.figures.add(f"http/{name}/{clients}", means)
+                    self.figures.add(f"{name}/{clients}", means)
+                # An answer with passages alone is compared with LanceDB's, which has no documents to read.
+                self.figures.add(f"passages/lancedb/{clients}", self.figures.of(f"http/lancedb/{clients}"))
 
     # -- quality
 
@@ -156,6 +160,11 @@ class Comparison:
         pages = (tuple(dict.fromkeys(page_of[one] for one in found))[:PAGES_KEPT] for found in ranked)
         replies = tuple(JudgedReply(one) for one in pages)
         return replace(run, replies={name: replies, **run.replies})
+
+
+def _seed(clients: int, number: int, at: int) -> int:
+    """That of a load's questions, so that none comes twice; without clients of those that warm a server."""
+    return 1000 + 100 * clients + 10 * number + at
 
 
 def exported(evaluation: Evaluation) -> tuple[list[Piece], dict[str, str]]:

@@ -6,6 +6,7 @@ who sees everything, else the owners whose chunks may be found.
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import sqlite3
@@ -189,6 +190,7 @@ class LanceDb:
     """LanceDB: hybrid search, reciprocal rank fusion, filters before the search; an approximate index from 50,000 rows on."""
 
     def __init__(self, folder: Path, embed: Embedding) -> None:
+        os.environ.setdefault("LANCE_LOG", "error")  # else each search that selects columns writes two warnings
         import lancedb
 
         self._embed = embed
@@ -226,6 +228,7 @@ class LanceDb:
         if reader:
             owners = ", ".join(f"'{owner}'" for owner in reader)
             query = query.where(f"owner IN ({owners})", prefilter=True)
+        query = query.select(["id", "text"])  # what a reply needs; the vectors would take a quarter of the time
         found = query.distance_type("cosine").rerank(RRFReranker()).limit(CANDIDATES).to_arrow()
         return list(found["id"].to_pylist())[:count]
 

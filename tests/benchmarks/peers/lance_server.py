@@ -14,6 +14,8 @@ engine.open()
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # else the body waits 40 ms for the acknowledgement of the headers
+    wbufsize = -1  # headers and body in one write
 
     def do_POST(self) -> None:
         question = json.loads(self.rfile.read(int(self.headers["content-length"])))["query"]

@@ -52,14 +52,16 @@ _DELIVERY_TOO_LARGE = f"a delivery may have {MAX_DELIVERY_BYTES:,} bytes; larger
 
 @dataclass(frozen=True)
 class Served:
-    """The parts of a server. `mcp` are ASGI applications of the tools by caller, with their life spans; `healthy` raises if
-    the system can't answer. The console is served if the callers have sessions."""
+    """The parts of a server. `mcp` are ASGI applications of the tools by caller, with their life spans; `ready` is false
+    until what answers need is loaded, and `healthy` raises if the system can't answer. The console is served if the callers
+    have sessions."""
 
     answers: Answers
     callers: Callers
     deliveries: LocalDeliveries
     uploads: SignedUploads
     measurements: Measurements
+    ready: Callable[[], bool]
     healthy: Callable[[], object]
     mcp: Mapping[int, Any] = field(default_factory=dict)
     console: ConsoleFiles = field(default_factory=ConsoleFiles)
@@ -282,6 +284,8 @@ class _Application:
         if path == "/openapi.json":
             text = await anyio.to_thread.run_sync(openapi_text)
             return Response(text, media_type="application/json", headers=_NOT_SNIFFED)
+        if not self._served.ready():
+            return _busy("the server is starting: it loads what answers need", "starting")
         try:
             await anyio.to_thread.run_sync(self._served.healthy, limiter=self._health_limiter())
         except Exception as exc:  # noqa: BLE001 - whatever it is, the server can't answer
@@ -328,8 +332,8 @@ def _forbidden(message: str) -> Response:
     return _refused(403, "forbidden", message)
 
 
-def _busy(message: str) -> Response:
-    response = _refused(503, "busy", message)
+def _busy(message: str, code: str = "busy") -> Response:
+    response = _refused(503, code, message)
     response.headers["retry-after"] = str(RETRY_AFTER_SECONDS)
     return response
 

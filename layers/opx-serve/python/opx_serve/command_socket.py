@@ -199,6 +199,7 @@ class CommandSocket:
         with _console_of(client), deadline(COMMAND_SECONDS):
             code = run(arguments, Launch(lambda _: self._system, _not_connected, environ, closes=False))
         client.send(CODE, str(code).encode())
+        self._system.records.catch_up()
 
     def _has_settings(self, environ: dict[str, str]) -> bool:
         """True if a command with these variables would work on the system of this process; it names its own client."""

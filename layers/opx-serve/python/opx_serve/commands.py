@@ -267,7 +267,7 @@ def _serve(
     from opx_serve.application import application
     from opx_serve.command_socket import CommandSocket
     from opx_serve.composition import serve
-    from opx_serve.listening import HttpServer, listening_socket
+    from opx_serve.listening import STOP_SECONDS, HttpServer, listening_socket
     from opx_serve.workers import AnswerProcesses, usual_workers
 
     woken, stopped = threading.Event(), threading.Event()
@@ -276,8 +276,14 @@ def _serve(
         processes = AnswerProcesses(session.services, session.start, workers or usual_workers())
         stack.callback(processes.close)
         found = _bases(session, stack, bases, known.own)
-        served = serve(session.services, known, found, woken.set, workers=processes)
-        server = HttpServer(application(served), listening_socket(listen))
+        loading = threading.Thread(target=_load, args=(session.services, not answers_only), daemon=True)
+        stack.callback(loading.join, STOP_SECONDS)
+        loading.start()
+        served = serve(
+            session.services, known, found, woken.set, workers=processes, ready=lambda: not loading.is_alive()
+        )
+        record = session.services.records.deferred()
+        server = HttpServer(application(served), listening_socket(listen), after=record)
         if not answers_only:
             _work_beside(session.services, woken, stopped, stack)
         commands = stack.enter_context(CommandSocket(session.services, session.settings))
@@ -287,6 +293,16 @@ def _serve(
         with contextlib.suppress(KeyboardInterrupt):
             server.run()
     _log("stopped")
+
+
+def _load(services: System, works: bool) -> None:
+    """Loads what answers need, and the code of scheduled work, which would slow the first ones down."""
+    from opx_serve.workers import warm_up
+
+    warm_up(services)
+    if works:
+        with contextlib.suppress(Exception):  # the work itself reports it
+            _runner(services)
 
 
 def _log_errors(stack: ExitStack) -> None:
@@ -408,7 +424,8 @@ def mcp_command(session: Session, /, listen: str | None, agent: str, token_secre
     home = _home(session, listen)
     token = services.ports.secrets.get(token_secret) if token_secret else home_token(home)
     opened = listening_socket(listen)
-    http = HttpServer(http_app(server, token, own_addresses(opened.getsockname()[1]) if home else ()), opened)
+    app = http_app(server, token, own_addresses(opened.getsockname()[1]) if home else ())
+    http = HttpServer(app, opened, after=services.records.deferred())
     click.echo(f"{len(tools)} tools at http://{http.address}/mcp: Ctrl-C stops", err=True)
     if not token_secret:
         click.echo(f"    each request needs the header {_header(session)}", err=True)

@@ -30,9 +30,10 @@ def serve(
     arrived: Callable[[], object],
     *,
     workers: AnswerProcesses | None = None,
+    ready: Callable[[], bool] = lambda: True,
 ) -> Served:
     """The parts of a server for these callers. `arrived` is called after each delivery and upload; `workers` answer the
-    questions to the system, by default this process does."""
+    questions to the system, by default this process does. Until `ready`, the server says that it is starting."""
     load()
     measurements = Measurements()
     workers = workers or AnswerProcesses(system)
@@ -42,6 +43,7 @@ def serve(
         deliveries=LocalDeliveries(partial(system.needed_part, "webhooks"), arrived),
         uploads=serve_uploads(system, arrived),
         measurements=measurements,
+        ready=ready,
         healthy=lambda: system.indexing.index.count(SearchFilter(scopes=("global",))),
         mcp={
             id(caller): caller_app(system, caller, measurements, partial(_called, workers)) for caller in callers.all()

@@ -196,14 +196,19 @@ class _LimitedProtocol(H11Protocol):
 
 
 class HttpServer:
-    """Serves an ASGI application on listening sockets: `run` until a signal, or in a thread within a `with` block."""
+    """Serves an ASGI application on listening sockets: `run` until a signal, or in a thread within a `with` block.
+    `after` is called after each reply, in a thread."""
 
-    def __init__(self, application: Application, *sockets: socket.socket) -> None:
+    def __init__(
+        self, application: Application, *sockets: socket.socket, after: Callable[[], object] = lambda: None
+    ) -> None:
         self._sockets = list(sockets)
         _LimitedProtocol.most = most_connections()
 
         async def stoppable(scope: Any, receive: Any, send: Any) -> None:
             await application({**scope, STOPPING: lambda: self._server.should_exit}, receive, send)
+            if scope["type"] == "http":  # the life span's end is cancelled
+                await asyncio.to_thread(after)
 
         config = uvicorn.Config(
             stoppable,

@@ -20,12 +20,13 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from typing import Any, TypeVar
 
+from opx.domain.queries import DEFAULT_BUDGET
 from opx.domain.record import replace
 from opx.operations import load
 from opx.operations.system import StartSystem, System
 from opx.ports import SearchFilter
 from opx.runtime.machine import collect_seldom, keep_what_is_there
-from opx.runtime.metrics import Metric, Report
+from opx.runtime.metrics import Metric, Report, unreported
 from opx.runtime.threads import cores
 from opx.settings import Settings
 
@@ -240,6 +241,25 @@ class AnswerProcesses:
             worker.close()
 
 
+# -- before the first question
+
+_WARM_UP = "How do we fix HighErrorRate on web-01: connection refused, 503 errors, which zqxjk caused?"
+"""A question of every kind of words: in prose, with names, values, and a word that no corpus has."""
+
+
+def warm_up(system: System) -> None:
+    """Answers a question without any record of it, so that the first one of a client finds model, index, tables and code
+    loaded. A failure is logged: the answers to clients will state it."""
+    try:
+        search = system.questions.search(recorded=False, words=True)
+        answer = search.answer(_WARM_UP)
+        found = (*answer.results, *answer.unconfirmed)
+        system.questions.handover(search.reader).documents(_WARM_UP, found, DEFAULT_BUDGET)
+        system.records.observers(search.reader, None, unreported)
+    except Exception:  # the edge of a thread or process, which is to answer all the same
+        log.exception("what answers need could not be loaded: the first answer will be slow, or fail")
+
+
 # -- in a process
 
 
@@ -250,16 +270,18 @@ def _work(connection: Connection, start: StartSystem, settings: Settings) -> Non
     logging.basicConfig(level=logging.ERROR, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     with start(settings) as system, contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
         load()
-        system.load()
-        system.open()
+        warm_up(system)
         system.indexing.index.count(SearchFilter(scopes=("global",)))
         keep_what_is_there()
+        record_gaps = system.records.deferred()
+        reported: list[tuple[Metric, float, dict[str, str]]] = []
+
+        def report(metric: Metric, value: float = 1.0, /, **labels: str) -> None:
+            reported.append((metric, value, labels))
+
         connection.send(None)
         while True:
             work: Work[Any] = connection.recv()
-            reported: list[tuple[Metric, float, dict[str, str]]] = []
-
-            def report(metric: Metric, value: float = 1.0, /, **labels: str) -> None:
-                reported.append((metric, value, labels))  # noqa: B023 - called before the next turn
-
             connection.send(_Done(work(system, report), reported))
+            reported.clear()
+            record_gaps()  # what it reports is sent with the next result

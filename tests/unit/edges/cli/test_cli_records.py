@@ -108,6 +108,14 @@ class TestGaps:
         assert ESPRESSO in found.stdout
         assert "no gaps" in shared("--client", "other", "gaps").stdout
 
+    def test_a_command_warns_after_the_answer_of_one_that_it_can_not_record(self, shared: Opx, tmp_path: Path) -> None:
+        file = tmp_path / "knowledge.yaml"
+        text = Path("corpus/knowledge.yaml").read_text(encoding="utf-8")
+        file.write_text(text + "\nowners: {nobody: {unknown: x}}\n", encoding="utf-8")
+        found = shared("search", "tea on tuesdays", *SURE, OPX_KNOWLEDGE_FILE=str(file))
+        assert "not recorded" not in found.stdout
+        assert "this question is not among the gaps" in found.stderr
+
     def test_a_long_question_is_shortened_in_the_table_alone(self, tmp_path: Path) -> None:
         opx, question = Opx(tmp_path), "why is the espresso of mondays cold " * 8
         opx.write("runbooks/disk.md", DISK)

@@ -172,6 +172,8 @@ class System:
 
     def close(self) -> None:
         """Release files and connections that were opened; afterwards the system can't be used."""
+        if "records" in self.__dict__:
+            self.records.catch_up()
         if "indexing" in self.__dict__:
             self.indexing.close()
         self.ports.close()

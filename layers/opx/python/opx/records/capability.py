@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import math
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
@@ -42,7 +44,9 @@ log = logging.getLogger(__name__)
 
 
 class QuestionRecords:
-    """The audit log and the gaps of an installation."""
+    """The audit log and the gaps of an installation. Gaps are recorded at once, unless they are `deferred`."""
+
+    waiting: deque[Callable[[], str]] | None = None
 
     def __init__(self, installation: Installation, tables: Tables, corpus: Corpus, indexing: Indexing) -> None:
         self._installation = installation
@@ -84,6 +88,19 @@ class QuestionRecords:
         vector = RememberedVectors(embedder).of(question) if embedder else None
         return self._recorder.report(reader, question, missing, vector, embedder.model_id if embedder else "")
 
+    def deferred(self) -> Callable[[], list[str]]:
+        """Has gaps wait from now on until `catch_up` is called, after the reply; returns that."""
+        self.waiting = deque()
+        return self.catch_up
+
+    def catch_up(self) -> list[str]:
+        """Records the gaps that wait. Returns the failures, which are logged."""
+        failures = []
+        with suppress(IndexError):  # another thread records it
+            while self.waiting:
+                failures.append(self.waiting.popleft()())
+        return list(filter(None, failures))
+
     def observers(
         self, reader: Reader, embedder: RememberedVectors | None, report: Report, *, gaps: bool = True
     ) -> tuple[Observer, ...]:
@@ -93,27 +110,23 @@ class QuestionRecords:
         uses = (UseObserver(reader, self._corpus.uses),) if served and self._corpus.uses.is_needed else ()
         if not (self._settings.audit_days or self._settings.gap_days):
             return uses
-        vector_of: VectorOf = embedder.of if embedder else _no_vector
         try:
-            recording = self._recording if gaps and served else replace(self._recording, gaps=None)
+            model = found.model_id if (found := self._indexing.query_embedder) else ""
+            recorder = QuestionRecorder(
+                reader=reader,
+                vector_of=embedder.of if embedder else lambda _: None,
+                report=report,
+                key=self.key,
+                audit=self.audit if self._settings.audit_days else None,
+                gaps=(lambda: self._recorder) if self._settings.gap_days and gaps and served else None,
+                corpus=self._indexing.corpus_version,
+                models={"embedding": model, "analyzer": ANALYZER_VERSION, "engine": self._settings.search_engine},
+                waiting=self.waiting,
+            )
         except StoreUnavailableError as exc:  # the answer is returned all the same
             log.exception("answers can't be recorded")
             return (Unrecorded(exc, report), *uses)
-        return (QuestionRecorder(recording, reader, vector_of, report), *uses)
-
-    @property
-    def _recording(self) -> Recording:
-        """The recording settings, with the active embedding model."""
-        embedder = self._indexing.query_embedder
-        vector_model = embedder.model_id if embedder else ""
-        return Recording(
-            key=self.key,
-            audit=self.audit if self._settings.audit_days else None,
-            gaps=(lambda: self._recorder) if self._settings.gap_days else None,
-            corpus=self._indexing.corpus_version,
-            models={"embedding": vector_model, "analyzer": ANALYZER_VERSION, "engine": self._settings.search_engine},
-            vector_model=vector_model,
-        )
+        return (recorder, *uses)
 
     @cached_property
     def _recorder(self) -> GapRecorder:
@@ -139,48 +152,34 @@ def check_gaps(
     return check(records.gaps, scopes, ask, limit=limit, seconds=seconds)
 
 
-def _no_vector(_: str) -> None:
-    """A `VectorOf` for search services that compute vectors themselves and return none."""
-
-
 # -- recording answers
 
 
-VectorOf = Callable[[str], Sequence[float] | None]
-
-
-class Recording(Struct, frozen=True):
-    """Recording settings. No `audit`: no records and no receipts; no `gaps`: none are recorded.
+class QuestionRecorder(Struct, frozen=True, kw_only=True):
+    """Observes the answers to one reader, and records them in audit log and gap log. No `audit`: no records and no receipts;
+    no `gaps`: none are recorded.
 
     `gaps` is called only when there is one to record, as it reads owners from a file that may be invalid. `models` are
-    the components of the search with their versions, and `vector_model` is the embedding model, "" if the search service
-    embeds itself.
+    the components of the search with their versions; `embedding` is "" if the search service embeds itself.
     """
 
+    reader: Reader
+    vector_of: Callable[[str], Sequence[float] | None]
+    report: Report
     key: InstallationKey
     audit: AuditLog | None
     gaps: Callable[[], GapRecorder] | None
     corpus: CorpusVersion | None
     models: Mapping[str, str]
-    vector_model: str = ""
-
-
-class QuestionRecorder:
-    """Observes the answers to one reader, and records them in audit log and gap log."""
-
-    def __init__(self, recording: Recording, reader: Reader, vector_of: VectorOf, report: Report) -> None:
-        self._recording = recording
-        self._reader = reader
-        self._vector_of = vector_of
-        self._report = report
+    waiting: deque[Callable[[], str]] | None
 
     def begin(self) -> Finish:
         """Called before a search: reads the state of the corpus that the answer has at least."""
         return partial(self._answered, self._state())
 
     def _state(self) -> CorpusState:
-        corpus = self._recording.corpus
-        if corpus is None or self._recording.audit is None:
+        corpus = self.corpus
+        if corpus is None or self.audit is None:
             return CorpusState("", settled=False)
         try:
             state = corpus.current()
@@ -192,24 +191,28 @@ class QuestionRecorder:
     def _opaque_version(self, version: str) -> str:
         """The version as a reader gets it. Readers of a client get a hash, which only identifies a state: the plain counter
         would disclose how often other tenants change something."""
-        if not (version and self._reader.identity.client_id):
+        if not (version and self.reader.identity.client_id):
             return version
-        return self._recording.key.hash("corpus version", version)[:16]
+        return self.key.hash("corpus version", version)[:16]
 
     def _answered(self, state: CorpusState, answered: Answered) -> Answer:
         failures: list[str] = []
-        gaps = self._recording.gaps
+        gaps = self.gaps
         if gaps is not None and is_gap(answered.query, answered.config, answered.answer):
-            self._record_gap(gaps, answered, failures)
-        return _noted(self._audited(state, answered, failures), failures, self._report)
+            work = partial(self._record_gap, gaps, answered)
+            if self.waiting is None:
+                failures += filter(None, [work()])
+            else:
+                self.waiting.append(work)
+        return _noted(self._audited(state, answered, failures), failures, self.report)
 
     def _audited(self, state: CorpusState, answered: Answered, failures: list[str]) -> Answer:
-        audit, key, answer = self._recording.audit, self._recording.key, answered.answer
+        audit, key, answer = self.audit, self.key, answered.answer
         if audit is None:
             return answer
         try:
-            reader_hash = key.hash("reader", *self._reader.visible)
-            record = audit.record(self._reader.identity, answered, state)
+            reader_hash = key.hash("reader", *self.reader.visible)
+            record = audit.record(self.reader.identity, answered, state)
         except Exception as exc:  # outermost edge: the answer is returned whatever fails
             failures.append(_NO_RECEIPT + _reason(exc))
             log.exception("an answer has no record in the audit log")
@@ -221,18 +224,22 @@ class QuestionRecorder:
             config=answered.config,
             reader_hash=reader_hash,
             corpus=state,
-            models=self._recording.models,
+            models=self.models,
         )
         return replace(answer, receipt_id=record.receipt_id, receipt=receipt_of(question, answer))
 
-    def _record_gap(self, gaps: Callable[[], GapRecorder], answered: Answered, failures: list[str]) -> None:
-        model = self._recording.vector_model
+    def _record_gap(self, gaps: Callable[[], GapRecorder], answered: Answered) -> str:
+        """Returns the failure, which is reported here if the answer is out."""
+        model = self.models["embedding"]
         try:
-            vector = self._vector_of(answered.query) if model else None
-            gaps().record(self._reader, answered, vector, model)
+            vector = self.vector_of(answered.query) if model else None
+            gaps().record(self.reader, answered, vector, model)
         except Exception as exc:  # outermost edge, as above
-            failures.append(f"this question is not among the gaps{_reason(exc)}")
             log.exception("a question without an answer is not among the gaps")
+            if self.waiting is not None:
+                self.report(Metric.RECORDING_FAILURES, 1.0)
+            return f"this question is not among the gaps{_reason(exc)}"
+        return ""
 
 
 class Unrecorded(Struct, frozen=True):
@@ -259,12 +266,11 @@ def _reason(error: Exception) -> str:
     return f", as {reason}" if reason else ""
 
 
-class UseObserver:
+class UseObserver(Struct, frozen=True):
     """Notes the use of documents that an answer to this reader returns."""
 
-    def __init__(self, reader: Reader, uses: UseLog) -> None:
-        self._reader = reader
-        self._uses = uses
+    reader: Reader
+    uses: UseLog
 
     def begin(self) -> Finish:
         return self._answered
@@ -274,7 +280,7 @@ class UseObserver:
         if not answered.config.as_of:
             shown = (*answer.results, *answer.unconfirmed)
             found = ((str(one.metadata.get("documentId", "")), one.category) for one in shown)
-            self._uses.note(self._reader, found)
+            self.uses.note(self.reader, found)
         return answer
 
 

@@ -122,6 +122,9 @@ class Session:
             return self.remote_client
         from opx.edges.calling import LocalClient
 
+        if self._closes:
+            record = self.context.system.records.deferred()
+            self._context.call_on_close(lambda: warn(*record()))
         return LocalClient(self.context)
 
     @cached_property
