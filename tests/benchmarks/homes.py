@@ -179,9 +179,9 @@ def keep_found(
     if chunks <= WITH_DOCUMENTS:
         return
     with bootstrap(Settings(home=str(home))) as system:
-        search = system.questions.search(Identity(**READERS["no filter"]), recorded=False)
+        search = system.questions.for_reader(Identity(**READERS["no filter"]), recorded=False)
         texts = (one.text for seed in seeds for one in islice(Questions(chunks, collection, seed).all(), each))
-        found = (one for text in texts for one in search.answer(text, QueryConfig(min_confidence=0)).results)
+        found = (one for text in texts for one in search.search(text, QueryConfig(min_confidence=0)).results)
         _keep(system, [corpus.document(number) for number in sorted({int(Path(one.source).stem) for one in found})])
 
 

@@ -126,7 +126,7 @@ def test_a_large_home_has_the_documents_that_its_questions_find(
     reader = Identity(**homes.READERS["no filter"])
     with bootstrap(Settings(home=str(made))) as system:
         texts = [one.text for one in islice(Questions(CHUNKS, seed=3).all(), 4)]
-        answers = [system.questions.search(reader).answer(text, QueryConfig(min_confidence=0)) for text in texts]
+        answers = [system.questions.for_reader(reader).search(text, QueryConfig(min_confidence=0)) for text in texts]
         found = {one.document_id for answer in answers for one in answer.results}
         kept = {one for one in found if system.corpus.catalog.find(one)}
         assert found

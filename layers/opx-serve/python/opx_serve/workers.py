@@ -251,8 +251,8 @@ def warm_up(system: System) -> None:
     """Answers a question without any record of it, so that the first one of a client finds model, index, tables and code
     loaded. A failure is logged: the answers to clients will state it."""
     try:
-        search = system.questions.search(recorded=False, words=True)
-        answer = search.answer(_WARM_UP)
+        search = system.questions.for_reader(recorded=False, words=True)
+        answer = search.search(_WARM_UP)
         found = (*answer.results, *answer.unconfirmed)
         system.questions.handover(search.reader).documents(_WARM_UP, found, DEFAULT_BUDGET)
         system.records.observers(search.reader, None, unreported)
