@@ -238,18 +238,25 @@ docs: schemas $(VENV)/.ready-dev ## make anew what documentation has from code: 
 # Pinned as they are, unless they no longer fit; UPGRADE=--upgrade takes the newest.
 COMPILE = ../../$(BIN)/uv pip compile --quiet $(UPGRADE) --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--no-emit-find-links --custom-compile-command 'make requirements'
+# The distributions are installed in place and leave each other out. That drops `opx-serve[http]` of the extra `serve`, so that the
+# extras of opx-serve are named beside it. Only tests need what opx-testing needs.
 PROJECT := $(addprefix ../../,pyproject.toml $(DISTRIBUTIONS))
+INSTALLED := $(filter-out %/opx-testing/pyproject.toml,$(PROJECT))
+IN_PLACE := $(CURDIR)/build/in-place.txt
+SERVE := --extra serve --extra http --extra mcp
 
 requirements: $(VENV)/.ready-dev ## resolve and pin the dependencies anew
-	cd $(REQUIREMENTS) && $(COMPILE) --excludes excluded.txt dev.in embedded.in $(PROJECT) --all-extras --output-file dev.txt
-	cd $(REQUIREMENTS) && $(COMPILE) --excludes excluded.txt --constraint dev.txt embedded.in $(PROJECT) \
-		--extra aws --extra ingest --extra serve --output-file embedded.txt
+	@mkdir -p build && printf '%s\n' opx-knowledge $(patsubst layers/%/pyproject.toml,%,$(DISTRIBUTIONS)) >$(IN_PLACE)
+	cd $(REQUIREMENTS) && $(COMPILE) --excludes excluded.txt --excludes $(IN_PLACE) dev.in embedded.in $(PROJECT) --all-extras --output-file dev.txt
+	cd $(REQUIREMENTS) && $(COMPILE) --excludes excluded.txt --excludes $(IN_PLACE) --constraint dev.txt embedded.in $(INSTALLED) \
+		--extra aws --extra ingest $(SERVE) --output-file embedded.txt
 	cd $(REQUIREMENTS) && for set in ingest manage api search installer browser; do \
 		$(COMPILE) --excludes excluded.txt --constraint dev.txt $$set.in --output-file $$set.txt; done
 	cd $(REQUIREMENTS) && for set in emulator site; do $(COMPILE) --excludes excluded.txt $$set.in --output-file $$set.txt; done
-	cd $(REQUIREMENTS) && $(COMPILE) --excludes excluded.txt examples.in embedded.in $(PROJECT) --extra aws --extra ingest --extra serve --output-file examples.txt
-	cd $(REQUIREMENTS) && $(COMPILE) --excludes excluded.txt --constraint dev.txt peers.in embedded.in $(PROJECT) \
-		--extra ingest --extra serve --output-file peers.txt
+	cd $(REQUIREMENTS) && $(COMPILE) --excludes $(IN_PLACE) examples.in embedded.in $(INSTALLED) --extra aws --extra ingest $(SERVE) \
+		--output-file examples.txt
+	cd $(REQUIREMENTS) && $(COMPILE) --excludes $(IN_PLACE) --constraint dev.txt peers.in embedded.in \
+		$(filter-out %/opx-aws/pyproject.toml,$(INSTALLED)) --extra ingest $(SERVE) --output-file peers.txt
 
 clean: ## remove environments, caches and the demo's data
 	rm -rf $(VENV) .opx build cdk.out .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from opx.adapters.web import HttpWeb
     from tests.doubles.github_api import GitHubDouble
     from tests.doubles.misbehaving_site import MisbehavingSite
+    from tests.support.cli_support import Opx
+    from tests.support.webhook_support import Webhooks
 
 EXAMPLES = 100
 """Hypothesis's own number, for tests that name none."""
@@ -147,6 +149,31 @@ def database(tmp_path: Path) -> Iterator[Database]:
     database = open_database(tmp_path / "opx.db")
     yield database
     database.close()
+
+
+@pytest.fixture
+def opx(tmp_path: Path) -> Opx:
+    from tests.support.cli_support import Opx
+
+    return Opx(tmp_path)
+
+
+@pytest.fixture
+def webhooks(tmp_path: Path) -> Iterator[Webhooks]:
+    from tests.support.webhook_support import webhooks_in
+
+    found = webhooks_in(tmp_path)
+    with found.services:
+        yield found
+
+
+@pytest.fixture
+def json_logs() -> Iterator[None]:
+    """Logs as a function writes them."""
+    from tests.support.fakes import function_logs
+
+    with function_logs():
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import boto3
 import pytest
 
 from lambdas.manage_knowledge.handler import make_handler
-from tests.aws.cloud import Cloud, a_cloud
+from tests.aws.cloud import Cloud
 from tests.aws.rebuilt_indexes import TITAN, a_deployment
 from tests.support.api_requests import a_token, call, refusal
-from tests.support.fakes import function_logs
 
 DISK = "documents/runbooks/disk.md"
 TITLE = "Disk full on Linux hosts"
 TEXT = f"# {TITLE}\n\nFind the biggest directories with du. Delete rotated logs. Grow the volume."
 OPERATOR = a_token(scopes="opx/admin")
 CURATOR = a_token(scopes="opx/curate")
-
-
-@pytest.fixture
-def cloud(aws: boto3.Session) -> Iterator[Cloud]:
-    with function_logs(), a_cloud(aws) as deployed:
-        yield deployed
 
 
 def managed(cloud: Cloud, name: str, caller: Any = OPERATOR, **request: Any) -> tuple[int, Any]:

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
 from typing import Any
 
-import boto3
 import pytest
 
 from opx.errors import StoreUnavailableError
 from opx.runtime.deadlines import deadline
 from opx.runtime.metrics import SERVICE
-from tests.aws.cloud import BUCKET, Cloud, a_cloud
+from tests.aws.cloud import BUCKET, Cloud
 from tests.doubles.http_double import Response
 from tests.support.agent_calls import a_function_event
 from tests.support.api_requests import call
-from tests.support.fakes import FakeContext, function_logs
+from tests.support.fakes import FakeContext
 from tests.support.telemetry_support import log_lines, metric_lines
 
 CANARY = "xylophone"
@@ -33,12 +31,6 @@ REFUSED = {
 }
 
 Captured = pytest.CaptureFixture[str]
-
-
-@pytest.fixture
-def cloud(aws: boto3.Session) -> Iterator[Cloud]:
-    with function_logs(), a_cloud(aws) as deployed:
-        yield deployed
 
 
 def written(capsys: Captured) -> str:

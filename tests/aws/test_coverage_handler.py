@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import boto3
 import pytest
 
 from lambdas.report_coverage.handler import make_handler
 from opx.errors import StoreUnavailableError
 from opx.lifecycle.coverage import UnknownFreshnessError
 from opx.runtime.functions import FunctionFailedError
-from tests.aws.cloud import PREFIX, Cloud, a_cloud
-from tests.support.fakes import FakeContext, function_logs
+from tests.aws.cloud import PREFIX, Cloud
+from tests.support.fakes import FakeContext
 from tests.support.telemetry_support import Named, measured, metric_lines
 
 EVERYTHING = {"holdings": True}
 Captured = pytest.CaptureFixture[str]
-
-
-@pytest.fixture
-def cloud(aws: boto3.Session) -> Iterator[Cloud]:
-    with function_logs(), a_cloud(aws) as deployed:
-        yield deployed
 
 
 def of_category(name: str, category: str, **more: str) -> Named:

@@ -2,32 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-import boto3
-import pytest
-
-from lambdas.manage_knowledge.handler import make_handler
-from tests.aws.cloud import Cloud, a_cloud
+from tests.aws.cloud import Cloud
 from tests.support.api_requests import Handler, a_token, call, refusal
-from tests.support.fakes import function_logs
 
 SOURCE, KEY = "runbooks/keys.md", "clients/acme/documents/runbooks/keys.md"
 TEXT = "---\nreview_by: 2020-01-01\n---\n# Rotate the signing keys\n\nMake a new key. Größe 4096.\n"
 CURATOR, OTHER = (a_token(client, scopes="opx/curate opx/write", sub="ada") for client in ("acme", "other"))
 WRITER = a_token("acme")
-
-
-@pytest.fixture
-def cloud(aws: boto3.Session) -> Iterator[Cloud]:
-    with function_logs(), a_cloud(aws) as deployed:
-        yield deployed
-
-
-@pytest.fixture
-def manage(cloud: Cloud) -> Handler:
-    return make_handler(lambda: cloud.services)
 
 
 def gap_of(cloud: Cloud) -> dict[str, Any]:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
 
 from lambdas.ingest_documents.handler import make_handler
@@ -21,10 +19,10 @@ from opx.retrieval.citations import NOTHING_FOUND
 from opx.runtime.metrics import Metric
 from opx.settings import Settings, env_name
 from opx_aws.handled_events import event_identity
-from tests.aws.cloud import BUCKET, INDEX, PREFIX, Cloud, a_cloud
+from tests.aws.cloud import BUCKET, INDEX, PREFIX, Cloud
 from tests.doubles.http_double import Response
 from tests.support.agent_calls import a_function_event, ask, text_of
-from tests.support.fakes import FakeContext, function_logs
+from tests.support.fakes import FakeContext
 
 DISK = "documents/runbooks/disk.md"
 TITLE = "Disk full on Linux hosts"
@@ -32,12 +30,6 @@ TEXT = f"# {TITLE}\n\nFind the biggest directories with du. Delete rotated logs.
 VAULT = "clients/acme/documents/runbooks/vault.md"
 VAULT_TITLE = "Unseal the acme vault"
 EVERYTHING = SearchFilter(scopes=("global", "client:acme"))
-
-
-@pytest.fixture
-def cloud(aws: boto3.Session) -> Iterator[Cloud]:
-    with function_logs(), a_cloud(aws) as deployed:
-        yield deployed
 
 
 def test_object_is_found_by_an_agent_after_its_event(cloud: Cloud) -> None:

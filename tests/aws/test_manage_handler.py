@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -20,9 +19,8 @@ from opx.settings import Settings, env_name
 from opx.system import bootstrap
 from opx_aws.clients import client
 from opx_aws.object_store import S3ObjectStore, S3UploadSigner
-from tests.aws.cloud import BUCKET, Cloud, a_cloud
+from tests.aws.cloud import BUCKET, Cloud
 from tests.support.api_requests import Handler, a_token, call, refusal
-from tests.support.fakes import function_logs
 
 TITLE = "Rotate the signing keys"
 TEXT = f"# {TITLE}\n\nMake a new key. Größe 4096. Remove the old one."
@@ -124,17 +122,6 @@ class TestSigner:
     def test_metadata_that_no_object_can_have_are_not_signed(self, signer: S3UploadSigner) -> None:
         with pytest.raises(InvalidInputError):
             signer.sign_put("documents/x.md", size=3, sha256="0" * 64, metadata={"x": "y" * 2000})
-
-
-@pytest.fixture
-def cloud(aws: boto3.Session) -> Iterator[Cloud]:
-    with function_logs(), a_cloud(aws) as deployed:
-        yield deployed
-
-
-@pytest.fixture
-def manage(cloud: Cloud) -> Handler:
-    return make_handler(lambda: cloud.services)
 
 
 def deliver(cloud: Cloud, key: str) -> None:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
-import boto3
 import pytest
 
 from lambdas.report_coverage.handler import make_handler as make_coverage_handler
@@ -17,9 +15,9 @@ from opx.ports.tables import AUDIT, GAPS
 from opx.records.daily import CHECK
 from opx.records.gaps.log import GapLog
 from opx.records.gaps.model import GapStatus
-from tests.aws.cloud import Cloud, a_cloud
+from tests.aws.cloud import Cloud
 from tests.support.api_requests import a_token, call, refusal
-from tests.support.fakes import FakeContext, function_logs
+from tests.support.fakes import FakeContext
 from tests.support.records_support import a_gap
 from tests.support.telemetry_support import measured
 
@@ -27,12 +25,6 @@ DISK = "documents/runbooks/disk.md"
 TITLE = "Disk full on Linux hosts"
 TEXT = f"# {TITLE}\n\nFind the biggest directories with du. Delete rotated logs. Grow the volume."
 ACME = Identity("acme", principal="bob")
-
-
-@pytest.fixture
-def cloud(aws: boto3.Session) -> Iterator[Cloud]:
-    with function_logs(), a_cloud(aws) as deployed:
-        yield deployed
 
 
 def ask(services: System, query: str = TITLE) -> Any:

@@ -1,16 +1,25 @@
-"""Writes of a global document to the tables, and to their busiest partitions."""
+"""Writes of a global document to the tables and to their busiest partitions, and calls of a comparison of all stores, which
+calculated times follow from."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import boto3
 import pytest
 
 from opx.ports.tables import SHARDS
+from opx_assurance.capability import assurance
+from tests.aws.cloud import a_cloud
 from tests.benchmarks import bulk_simulation
+from tests.benchmarks.bulk_simulation import HEADS_OF_CHUNKS, HEADS_OF_DOCUMENTS, QUERIES
 from tests.benchmarks.table_writes import BEGIN, DOCUMENTS, END, measured, rows
+from tests.support.fakes import function_logs
 
+COMPARED = 20
 PAGE = Path("docs/scale.md")
 SPREAD = [
     ("keys", "scope-index"),
@@ -44,3 +53,27 @@ def test_shards_take_the_writes_off_one_partition(
         assert new.busiest[place] == each if shards == 1 else new.busiest[place] < 0.7 * each
     hottest = max(units for place, units in new.busiest.items() if place in SPREAD)
     assert (hottest == bulk_simulation.BUSIEST_UNITS_BEFORE) is (shards == 1)
+
+
+def counting(calls: Counter[str]) -> Callable[..., None]:
+    def count(model: Any, **_: Any) -> None:
+        calls[model.name] += 1
+
+    return count
+
+
+def test_comparing_a_document_costs_few_calls(aws: boto3.Session) -> None:
+    calls: Counter[str] = Counter()
+    with function_logs(), a_cloud(aws) as cloud:
+        for number in range(COMPARED):
+            cloud.put(f"documents/runbooks/procedures/{number}.md", f"# Step {number}\n\nDo it.\n")
+        while cloud.services.queue.waiting():
+            cloud.deliver()
+        for client in (cloud.s3, cloud.dynamodb):
+            client.meta.events.register("before-call", counting(calls))
+        report = cloud.services.part(assurance).reconciler().run()
+    assert (report.documents, report.objects, report.total) == (COMPARED, COMPARED, 0)
+    of_all = calls["ListObjectsV2"] + calls["BatchGetItem"]
+    assert of_all < COMPARED / 2
+    for name, each in (("HeadObject", HEADS_OF_DOCUMENTS + HEADS_OF_CHUNKS), ("Query", QUERIES)):
+        assert each <= calls[name] / COMPARED < each + 0.5

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.console.curation.steps import eventually, go
 from tests.console.served import Console
 
 if TYPE_CHECKING:
@@ -21,19 +20,6 @@ RUNBOOK = """# Router zorblax drops packets
 1. Look at the counters: `ip -s link`.
 2. Restart it: `systemctl restart zorblax`.
 """
-
-
-def go(page: Page, console: Console, path: str) -> None:
-    page.goto(f"http://{console.host}/console/#/{path}")
-
-
-def eventually(found: Callable[[], Any]) -> Any:
-    """The first result that is true, within half a minute."""
-    for _ in range(60):
-        if result := found():
-            return result
-        time.sleep(0.5)
-    raise AssertionError("it didn't happen")
 
 
 def titled(console: Console, title: str) -> list[dict[str, Any]]:

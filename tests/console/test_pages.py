@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.console.curation.steps import go
 from tests.console.served import Console, running
 
 if TYPE_CHECKING:
@@ -62,10 +63,6 @@ def violations(page: Page) -> list[str]:
         [TAGS, SPARED],
     )
     return [f"{one['id']}: {[node['html'][:150] for node in one['nodes'][:3]]}" for one in found]
-
-
-def go(page: Page, console: Console, path: str) -> None:
-    page.goto(f"http://{console.host}/console/#/{path}")
 
 
 @pytest.mark.parametrize(("width", "scheme"), [pytest.param(1280, "light", marks=pytest.mark.core), (390, "dark")])

@@ -16,8 +16,8 @@ from threading import Barrier
 from types import SimpleNamespace
 from typing import Any
 
-from opx.errors import InvalidInputError
-from opx.ports import Vector, Vectors
+from opx.errors import IndexUnavailableError, InvalidInputError
+from opx.ports import Message, SearchRequest, SearchResponse, Vector, Vectors
 from opx.runtime.metrics import SERVICE, Metric
 
 _WORD = re.compile(r"\w+")
@@ -54,6 +54,31 @@ class WindowsEmbedder(WordsEmbedder):
     def _windows(self, text: str) -> list[str]:
         found = text.split()
         return [" ".join(found[at : at + self._words]) for at in range(0, len(found), self._words)] or [""]
+
+
+class BrokenIndex:
+    """An index that can't be reached."""
+
+    derives_ids = True
+
+    def search(self, request: SearchRequest) -> SearchResponse:
+        raise IndexUnavailableError("no route to host")
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
+class SentMessages:
+    """A queue that keeps what is sent."""
+
+    def __init__(self) -> None:
+        self.sent: list[str] = []
+
+    def send(self, body: str, *, delay_seconds: int = 0) -> None:
+        self.sent.append(body)
+
+    def receive(self, *, limit: int = 10, hide_seconds: int = 300) -> list[Message]:
+        return []
 
 
 @dataclass

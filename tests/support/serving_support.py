@@ -76,6 +76,13 @@ class LocalServer:
         """A connection that has sent nothing yet."""
         return connected(self.address)
 
+    def is_open(self) -> bool:
+        try:
+            self.connect().close()
+        except ConnectionError:
+            return False
+        return True
+
     def raw(self, request: bytes) -> bytes:
         """All that is replied to these bytes until the server closes the connection."""
         with self.connect() as connection:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
@@ -12,13 +11,6 @@ from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError, 
 from opx_connectors.web.crawl import CrawlOptions, WebCrawl
 from tests.doubles.misbehaving_site import Answer, MisbehavingSite, a_web
 from tests.support.web_support import Pulls, a_source, crawl_of, documents, html, refused, sitemap, visited
-
-
-@pytest.fixture
-def site() -> Iterator[MisbehavingSite]:
-    with MisbehavingSite() as site:
-        yield site
-
 
 # -- what is found
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import pairwise
 
 import pytest
@@ -18,12 +17,6 @@ ATOM = """<?xml version="1.0" encoding="utf-8"?>
 <summary>Short.</summary>
 <content type="html">&lt;h2&gt;Why&lt;/h2&gt;&lt;pre&gt;&lt;code class="language-sh"&gt;dig e.org&lt;/code&gt;&lt;/pre&gt;
 &lt;script&gt;x&lt;/script&gt;</content></entry></feed>"""
-
-
-@pytest.fixture
-def site() -> Iterator[MisbehavingSite]:
-    with MisbehavingSite() as site:
-        yield site
 
 
 def feed_of(site: MisbehavingSite, *places: str, **options: object) -> Pulls:

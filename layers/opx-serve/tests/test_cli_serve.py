@@ -28,11 +28,6 @@ from tests.support.serving_support import LocalServer
 RUNBOOK = "# Router\n\nRestart the router."
 
 
-@pytest.fixture
-def opx(tmp_path: Path) -> Opx:
-    return Opx(tmp_path)
-
-
 @contextmanager
 def started(opx: Opx, *options: str, **more: Any) -> Iterator[tuple[subprocess.Popen[str], LocalServer]]:
     """The command as a process, and its server; the process is killed in the end if it still runs."""
@@ -57,7 +52,7 @@ def test_a_signal_ends_it_after_the_request_in_progress(opx: Opx, how: int) -> N
         connection.sendall(f"{head}content-type: application/json\r\nexpect: 100-continue\r\n\r\n".encode())
         assert connection.recv(100).startswith(b"HTTP/1.1 100 ")  # the request is in progress
         process.send_signal(how)
-        while is_open(server):
+        while server.is_open():
             time.sleep(0.05)
         connection.sendall(body)
         assert connection.recv(13) == b"HTTP/1.1 200 "

@@ -204,14 +204,6 @@ def is_answered(connection: socket.socket) -> bool:
         return False
 
 
-def is_open(server: LocalServer) -> bool:
-    try:
-        server.connect().close()
-    except ConnectionError:
-        return False
-    return True
-
-
 async def never_starts(scope: Any, receive: Any, send: Any) -> None:
     await receive()
     await send({"type": "lifespan.startup.failed", "message": "no"})
@@ -234,7 +226,7 @@ class TestEnd:
             assert begun.wait(60)
             ending = threading.Thread(target=opened.close)
             ending.start()
-            while is_open(server):
+            while server.is_open():
                 time.sleep(0.05)
             may_end.set()
             assert connection.recv(13) == b"HTTP/1.1 200 "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -20,14 +20,7 @@ from opx_streams.arrivals import STREAM, WEBHOOK, WRITE_SECONDS, Arrivals, Arriv
 from opx_streams.operations.streams import ListStreams, list_streams
 from opx_streams.operations.webhooks import ListWebhooks, list_webhooks
 from tests.support.stream_support import SystemUnderTest, a_stream, an_incident, from_kinesis
-from tests.support.webhook_support import Webhooks, an_issue, github, webhooks_in
-
-
-@pytest.fixture
-def webhooks(tmp_path: Path) -> Iterator[Webhooks]:
-    found = webhooks_in(tmp_path)
-    with found.services:
-        yield found
+from tests.support.webhook_support import Webhooks, an_issue, github
 
 
 def last_of(webhooks: Webhooks, name: str) -> LastArrival | None:

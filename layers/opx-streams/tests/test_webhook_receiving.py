@@ -42,13 +42,6 @@ INCIDENT = "operations/incidents/webhooks/pager/PGR0VU2.md"
 DEPLOY = {"id": "d1", "name": "Deploy 7", "text": "All went well.", "at": "2026-01-02T10:00:00Z", "labels": ["shop"]}
 
 
-@pytest.fixture
-def webhooks(tmp_path: Path) -> Iterator[Webhooks]:
-    found = webhooks_in(tmp_path)
-    with found.services:
-        yield found
-
-
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Webhooks]:
     found = webhooks_in(tmp_path_factory.mktemp("kept"))

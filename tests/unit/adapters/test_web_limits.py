@@ -19,12 +19,6 @@ from opx_testing.fake_time import FakeTime
 from tests.doubles.misbehaving_site import Answer, MisbehavingSite, a_web
 
 
-@pytest.fixture
-def site() -> Iterator[MisbehavingSite]:
-    with MisbehavingSite() as site:
-        yield site
-
-
 def a_client(book: AddressBook, *, tls: ssl.SSLContext | None = None) -> HttpWeb:
     time = FakeTime()
     return HttpWeb(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -16,13 +15,6 @@ from opx.errors import SourceUnavailableError
 from opx_connectors.web.crawling import BATCH_SECONDS
 from tests.doubles.misbehaving_site import MisbehavingSite
 from tests.support.web_support import Pulls, crawl_of, documents, html, sitemap, unchanged, visited
-
-
-@pytest.fixture
-def site() -> Iterator[MisbehavingSite]:
-    with MisbehavingSite() as site:
-        yield site
-
 
 # -- the next pull
 

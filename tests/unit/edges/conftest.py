@@ -8,8 +8,15 @@ import pytest
 
 from lambdas.retrieve_knowledge.handler import make_handler
 from opx.operations.system import System
+from tests.support.agent_calls import a_system
 from tests.support.api_requests import Handler
 from tests.support.writing_support import a_kept_system, a_refusing_handler
+
+
+@pytest.fixture(scope="module")
+def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
+    with a_system(tmp_path_factory.mktemp("home")) as system:
+        yield system
 
 
 @pytest.fixture(scope="module")

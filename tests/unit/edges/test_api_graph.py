@@ -13,8 +13,10 @@ from lambdas.retrieve_knowledge.handler import make_handler
 from opx.operations.system import System
 from tests.support.agent_calls import a_system
 from tests.support.api_requests import Handler, a_request, a_token, call, check_described, refusal
-from tests.support.fakes import FakeContext, function_logs
+from tests.support.fakes import FakeContext
 from tests.support.graph_support import seed_graph
+
+pytestmark = pytest.mark.usefixtures("json_logs")
 
 ACME, OTHER, READER, ADMIN = a_token("acme"), a_token("other"), a_token("acme", scopes=""), a_token(scopes="opx/admin")
 READING = {
@@ -36,12 +38,6 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     with a_system(tmp_path_factory.mktemp("home"), {}) as system:
         seed_graph(system)
         yield system
-
-
-@pytest.fixture(autouse=True)
-def json_logs() -> Iterator[None]:
-    with function_logs():
-        yield
 
 
 @pytest.fixture

@@ -35,7 +35,9 @@ from tests.support.api_requests import (
     check_described,
     refusal,
 )
-from tests.support.fakes import FakeContext, function_logs
+from tests.support.fakes import FakeContext
+
+pytestmark = pytest.mark.usefixtures("json_logs")
 
 DEEP = "after=" + base64.urlsafe_b64encode(b"[" * 3000).decode().rstrip("=")
 VAULT = "clients/acme/documents/runbooks/vault.md"
@@ -48,12 +50,6 @@ NOBODY, ACME, SHOP, OTHER = a_token(), a_token("acme"), a_token("acme", "shop"),
 def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     with a_system(tmp_path_factory.mktemp("home"), {**CORPUS, BROKEN: ""}) as system:
         yield system
-
-
-@pytest.fixture(autouse=True)
-def json_logs() -> Iterator[None]:
-    with function_logs():
-        yield
 
 
 def titles(answer: tuple[int, Any]) -> list[str]:

@@ -14,13 +14,12 @@ from opx.domain.record import replace
 from opx.domain.sources import SourceDefinition
 from opx.errors import InvalidInputError
 from opx.operations.system import System
-from opx.ports import Message
 from opx.runtime.knowledge_file import Installation
 from opx.settings import Settings
 from tests.support.agent_calls import Handler
 from tests.support.api_requests import a_token, call, refusal
 from tests.support.cli_support import word_services
-from tests.support.fakes import function_logs
+from tests.support.fakes import SentMessages, function_logs
 
 ADMIN = a_token(scopes="opx/admin")
 CLIENTS_ADMIN = a_token("acme", scopes="opx/admin")
@@ -28,41 +27,23 @@ WRITER = a_token("acme", scopes="opx/write")
 FEED = {"kind": "feed", "category": "web/blogs", "options": {"urls": ["https://example.org/feed.xml"]}}
 
 
-class Pulls:
-    """A queue that stores sent messages."""
-
-    def __init__(self) -> None:
-        self.sent: list[str] = []
-
-    def send(self, body: str, *, delay_seconds: int = 0) -> None:
-        self.sent.append(body)
-
-    def receive(self, *, limit: int = 10, hide_seconds: int = 300) -> list[Message]:
-        return []
+@pytest.fixture
+def pulls() -> SentMessages:
+    return SentMessages()
 
 
 @pytest.fixture
-def pulls() -> Pulls:
-    return Pulls()
-
-
-@pytest.fixture
-def services(tmp_path: Path, pulls: Pulls) -> Iterator[System]:
+def services(tmp_path: Path, pulls: SentMessages) -> Iterator[System]:
     with function_logs(), word_services(Settings(home=str(tmp_path / "home"))) as made:
         made.ports.functions.pulls = pulls  # type: ignore[assignment,misc]
         yield made
-
-
-@pytest.fixture
-def handler(services: System) -> Handler:
-    return make_handler(lambda: services)
 
 
 def register(handler: Handler, definition: dict[str, Any], caller: dict[str, Any] = ADMIN) -> tuple[int, Any]:
     return call(handler, "register_source", caller=caller, sourceId="blog", body={"definition": definition})
 
 
-def test_a_source_is_registered_listed_pulled_and_removed(handler: Handler, pulls: Pulls) -> None:
+def test_a_source_is_registered_listed_pulled_and_removed(handler: Handler, pulls: SentMessages) -> None:
     status, view = register(handler, FEED)
     assert (status, view["sourceId"], view["kind"], view["state"]["lastSuccess"]) == (200, "blog", "feed", "")
     listed = call(handler, "list_sources", caller=ADMIN)[1]["sources"]
@@ -91,7 +72,7 @@ def test_a_source_is_registered_listed_pulled_and_removed(handler: Handler, pull
     ],
 )
 def test_only_the_installations_administrator_manages_sources(
-    handler: Handler, pulls: Pulls, caller: dict[str, Any] | None, name: str, request_: dict[str, Any]
+    handler: Handler, pulls: SentMessages, caller: dict[str, Any] | None, name: str, request_: dict[str, Any]
 ) -> None:
     assert refusal(call(handler, name, caller=caller, **request_)) == (403, "forbidden")
     assert pulls.sent == []
@@ -167,7 +148,7 @@ class TestWithoutInternet:
         connected(definition, offline).close()
 
     def test_a_request_for_a_crawl_is_answered_so_and_queues_nothing(
-        self, services: System, pulls: Pulls, offline: Any
+        self, services: System, pulls: SentMessages, offline: Any
     ) -> None:
         services.connectors.__dict__["_system"] = offline
         body = {"category": "vendor/cloud", "urls": ["https://docs.example.org/"]}
@@ -180,7 +161,7 @@ class TestWithoutInternet:
             Settings(internet="no")
 
 
-def test_a_crawl_is_a_source_that_is_pulled_at_once(handler: Handler, services: System, pulls: Pulls) -> None:
+def test_a_crawl_is_a_source_that_is_pulled_at_once(handler: Handler, services: System, pulls: SentMessages) -> None:
     body = {"category": "vendor/cloud", "urls": ["https://docs.example.org/"], "depth": 2, "maxPages": 50}
     status, found = call(handler, "crawl_site", caller=ADMIN, body=body)
     definition = services.connectors.sources.get(found["sourceId"])

@@ -16,7 +16,8 @@ from opx.ingestion.files import OBJECT_METADATA
 from opx.operations.system import System
 from tests.support.agent_calls import a_system, id_of
 from tests.support.api_requests import Handler, a_token, call, check_described, refusal
-from tests.support.fakes import function_logs
+
+pytestmark = pytest.mark.usefixtures("json_logs")
 
 SOURCE, KEY = "runbooks/vault.md", "clients/acme/documents/runbooks/vault.md"
 TEXT = "---\nreview_by: 2020-01-01\nowner: storage\n---\n# Vault sealed\n\nRotate the logs.\n"
@@ -25,21 +26,10 @@ ADA, BOB = (a_token("acme", sub=name) for name in ("ada", "bob"))
 OTHER, READER = a_token("other"), a_token("acme", scopes="opx/read")
 
 
-@pytest.fixture(autouse=True)
-def json_logs() -> Iterator[None]:
-    with function_logs():
-        yield
-
-
 @pytest.fixture
 def services(tmp_path: Path) -> Iterator[System]:
     with a_system(tmp_path, {KEY: TEXT, "documents/runbooks/disk.md": "# Disk full\n\nGrow it.\n"}) as system:
         yield system
-
-
-@pytest.fixture
-def handler(services: System) -> Handler:
-    return make_handler(lambda: services)
 
 
 def read(handler: Handler, source: str = SOURCE, caller: Any = ADA) -> tuple[int, Any]:

@@ -11,7 +11,8 @@ from lambdas.manage_knowledge.handler import make_handler as make_manager
 from opx.operations.system import System
 from tests.support.agent_calls import a_system, id_of
 from tests.support.api_requests import Handler, a_token, call, check_described, refusal
-from tests.support.fakes import function_logs
+
+pytestmark = pytest.mark.usefixtures("json_logs")
 
 SHARED = "documents/runbooks/disk.md"
 OF_ACME = "clients/acme/documents/runbooks/vault.md"
@@ -38,12 +39,6 @@ def old(services: System) -> dict[str, str]:
     assert services.ingestion.drain
     assert len(list(services.ingestion.drain.run())) == 3
     return found
-
-
-@pytest.fixture(autouse=True)
-def json_logs() -> Iterator[None]:
-    with function_logs():
-        yield
 
 
 @pytest.fixture

@@ -34,22 +34,10 @@ from tests.support.agent_calls import (
     state_of,
     text_of,
 )
-from tests.support.fakes import FakeContext, Measured, function_logs
+from tests.support.fakes import FakeContext, Measured
 
 VAULT = "Unseal the acme vault"
 ACME = {"opxClientId": "acme"}
-
-
-@pytest.fixture(scope="module")
-def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
-    with a_system(tmp_path_factory.mktemp("home")) as system:
-        yield system
-
-
-@pytest.fixture
-def json_logs() -> Iterator[None]:
-    with function_logs():
-        yield
 
 
 @pytest.fixture

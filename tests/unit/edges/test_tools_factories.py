@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,15 +16,9 @@ from opx.operations.search_tools import search_docs
 from opx.operations.system import System
 from opx_web.operations import research_topic
 from opx_web.research.researcher import Researchers
-from tests.support.agent_calls import DISK_TITLE, a_system
+from tests.support.agent_calls import DISK_TITLE
 
 VAULT = "Unseal the acme vault"
-
-
-@pytest.fixture(scope="module")
-def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
-    with a_system(tmp_path_factory.mktemp("home")) as system:
-        yield system
 
 
 def tool_of(run: Run[Any, Any], services: System, identity: Identity | None = None) -> CallableTool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from opx.edges.calling import plain
 from opx.edges.tools import call_tool
 from opx.errors import (
     DocumentNotFoundError,
-    IndexUnavailableError,
     InvalidInputError,
     InvalidScopeError,
     StoreUnavailableError,
@@ -29,24 +27,17 @@ from opx.operations.context import Caller, Context
 from opx.operations.reading import GetDocumentDetails, get_document_details
 from opx.operations.search_tools import DocsAnswer, FoundAnswer
 from opx.operations.system import System
-from opx.ports import SearchRequest, SearchResponse
 from opx.retrieval.citations import NOTHING_FOUND, handed_over
 from opx.runtime.metrics import Metric, Report, unreported
 from opx_web.operations import ResearchAnswer
 from opx_web.reports import Finding, ResearchReport, ResearchStep, StepKind
 from opx_web.research.researcher import Researchers
 from tests.support.agent_calls import DISK, DISK_TITLE, a_system, id_of, reply_schema
-from tests.support.fakes import Measured
+from tests.support.fakes import BrokenIndex, Measured
 
 NOBODY = Identity()
 ACME = Identity("acme")
 VAULT = "clients/acme/documents/runbooks/vault.md"
-
-
-@pytest.fixture(scope="module")
-def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
-    with a_system(tmp_path_factory.mktemp("home")) as system:
-        yield system
 
 
 class KnowledgeTools:
@@ -82,18 +73,6 @@ class KnowledgeTools:
 @pytest.fixture
 def tools(services: System) -> KnowledgeTools:
     return KnowledgeTools(services, NOBODY)
-
-
-class BrokenIndex:
-    """An index that can't be reached."""
-
-    derives_ids = True
-
-    def search(self, request: SearchRequest) -> SearchResponse:
-        raise IndexUnavailableError("no route to host")
-
-    def close(self) -> None:
-        """There is nothing to close."""
 
 
 class TestSearching:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from opx.operations import load
 from opx.operations.context import Caller, Context
 from opx.operations.registry import GROUPS, KNOWLEDGE, MAX_FUNCTION_PARAMETERS, MAX_TOOLS, ToolGroup
 from opx.operations.system import System
-from tests.support.agent_calls import DISK, DISK_TITLE, a_system, id_of, reply_schema
+from tests.support.agent_calls import DISK, DISK_TITLE, id_of, reply_schema
 
 DOCS = Path(__file__).parents[3] / "docs" / "api"
 KINDS = ("openapi", "functions", "gateway")
@@ -113,12 +112,6 @@ def test_tool_has_a_described_answer(name: str) -> None:
     assert schema["type"] == "object"
     assert schema["properties"]
     assert "$ref" not in json.dumps(schema)
-
-
-@pytest.fixture(scope="module")
-def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
-    with a_system(tmp_path_factory.mktemp("home")) as system:
-        yield system
 
 
 def answer_of(services: System, name: str, **arguments: object) -> dict[str, Any]:

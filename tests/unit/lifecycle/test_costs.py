@@ -45,11 +45,6 @@ def by_service(found: MonthCosts) -> dict[str, float]:
 
 
 @pytest.fixture
-def time() -> FakeTime:
-    return FakeTime()
-
-
-@pytest.fixture
 def services(tmp_path: Path, time: FakeTime) -> Iterator[System]:
     with services_at(tmp_path / "home", time, monthly_budget=50) as system:
         yield system

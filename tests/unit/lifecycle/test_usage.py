@@ -21,11 +21,6 @@ TEXT = "# Disk full\n\nDelete rotated logs. " + "Grow the volume. " * 20
 
 
 @pytest.fixture
-def time() -> FakeTime:
-    return FakeTime()
-
-
-@pytest.fixture
 def services(tmp_path: Path, time: FakeTime) -> Iterator[System]:
     with services_at(tmp_path / "home", time) as system:
         yield system

@@ -32,7 +32,6 @@ from opx.operations.sources import (
     remove_source,
 )
 from opx.operations.system import System
-from opx.ports import Message
 from opx.settings import Settings
 from opx_streams.operations.streams import (
     EndStream,
@@ -43,6 +42,7 @@ from opx_streams.operations.streams import (
     subscribe_stream,
 )
 from tests.support.cli_support import word_services
+from tests.support.fakes import SentMessages
 from tests.support.stream_support import REDIS, SQS
 
 STANDING = {
@@ -64,19 +64,6 @@ STANDING = {
     "failures": 0,
     "flag": "",
 }
-
-
-class Pulls:
-    """A queue that keeps what is sent."""
-
-    def __init__(self) -> None:
-        self.sent: list[str] = []
-
-    def send(self, body: str, *, delay_seconds: int = 0) -> None:
-        self.sent.append(body)
-
-    def receive(self, *, limit: int = 10, hide_seconds: int = 300) -> list[Message]:
-        return []
 
 
 @pytest.fixture
@@ -133,7 +120,7 @@ class TestSources:
     def test_pull_is_sent_to_the_function_where_functions_pull(
         self, context: Context, system: System, notes: str
     ) -> None:
-        system.ports.functions.pulls = pulls = Pulls()  # type: ignore[assignment,misc]
+        system.ports.functions.pulls = pulls = SentMessages()  # type: ignore[assignment,misc]
         reply = pull_source(context, PullSource(source_id=notes, accept_missing=True))
         assert to_json(reply) == {"sourceId": "notes"}
         assert pulls.sent == ['{"source": "notes", "accept_missing": true, "by_hand": true}']
@@ -185,7 +172,7 @@ class TestSources:
 
 class TestCrawl:
     def test_a_site_becomes_a_source_that_is_pulled_at_once(self, context: Context, system: System) -> None:
-        system.ports.functions.pulls = pulls = Pulls()  # type: ignore[assignment,misc]
+        system.ports.functions.pulls = pulls = SentMessages()  # type: ignore[assignment,misc]
         request = CrawlSite(category="vendor/cloud", urls=("https://docs.example.org/",), depth=2, max_pages=50)
         source_id = crawl_site(context, request).source_id
         definition = system.connectors.sources.get(source_id)

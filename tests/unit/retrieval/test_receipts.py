@@ -15,9 +15,8 @@ import pytest
 from opx.domain.queries import QueryConfig, SearchMode
 from opx.domain.results import Answer, RetrievalResult
 from opx.domain.scopes import Identity
-from opx.errors import IndexUnavailableError, InvalidInputError, StoreUnavailableError, UnknownCategoryError
+from opx.errors import InvalidInputError, StoreUnavailableError, UnknownCategoryError
 from opx.operations.system import System
-from opx.ports import SearchRequest, SearchResponse
 from opx.ports.search import CorpusState
 from opx.retrieval.query import LEGS, STAGES
 from opx.retrieval.receipts import (
@@ -36,7 +35,7 @@ from opx.retrieval.stages import ByIndex
 from opx.runtime.metrics import Metric
 from tests.support.agent_calls import CORPUS, DISK, DISK_TITLE, a_system, id_of
 from tests.support.cli_support import ROOT
-from tests.support.fakes import Measured
+from tests.support.fakes import BrokenIndex, Measured
 
 ANYTHING = QueryConfig(min_confidence=0)
 ACME = Identity("acme")
@@ -247,18 +246,6 @@ class TestReplay:
         found = replay(a_receipt(a_result("a")), lambda *_: next(answers))
         assert found.verdict is ReplayVerdict.CHANGED
         assert found.causes == ("corpus changed since: 1 -> 2",)
-
-
-class BrokenIndex:
-    """An index that can't be reached."""
-
-    derives_ids = True
-
-    def search(self, request: SearchRequest) -> SearchResponse:
-        raise IndexUnavailableError("no route to host")
-
-    def close(self) -> None:
-        """There is nothing to close."""
 
 
 @pytest.fixture

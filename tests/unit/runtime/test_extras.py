@@ -81,6 +81,13 @@ def test_each_imported_module_is_of_a_dependency_or_an_extra() -> None:
     assert imported() - modules_of([*PROJECT["dependencies"], "opx-testing"]) - extras - NOT_IN_THE_PACKAGE == set()
 
 
+def test_lock_file_of_an_installation_pins_what_its_extras_need_and_nothing_of_tests() -> None:
+    pins = re.findall(r"(?m)^([\w.-]+)==", (LAYERS / "dependencies" / "embedded.txt").read_text(encoding="utf-8"))
+    needed = modules_of([*PROJECT["dependencies"], "opx-knowledge[aws,ingest,serve]"])
+    assert {module for module in needed if not module.startswith("opx_")} - modules_of(pins) == set()
+    assert not {"pytest", "hypothesis"} & set(pins)
+
+
 @pytest.mark.parametrize("extra", EXTRAS)
 def test_an_extra_installs_its_modules(extra: str) -> None:
     named = set(EXTRAS[extra].split())

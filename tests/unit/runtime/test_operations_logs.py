@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -14,17 +13,13 @@ import pytest
 from opx.errors import InvalidInputError, StoreUnavailableError
 from opx.runtime.functions import MAX_VALUES, FunctionFailedError, Recorder, call_ids, observed, traceback_without_texts
 from opx.runtime.metrics import SERVICE, Metric, Report, dimension_sets, labels_of, unit_of
-from tests.support.fakes import FakeContext, function_logs
+from tests.support.fakes import FakeContext
 from tests.support.telemetry_support import Named, log_lines, measured, metric_lines
+
+pytestmark = pytest.mark.usefixtures("json_logs")
 
 CANARY = "canary-7f3a"
 Captured = pytest.CaptureFixture[str]
-
-
-@pytest.fixture(autouse=True)
-def json_logs() -> Iterator[None]:
-    with function_logs():
-        yield
 
 
 def raised(error: Exception, cause: Exception | None = None) -> Exception:

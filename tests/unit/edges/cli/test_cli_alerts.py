@@ -24,11 +24,6 @@ groups:
 """
 
 
-@pytest.fixture
-def opx(tmp_path: Path) -> Opx:
-    return Opx(tmp_path)
-
-
 def page(opx: Opx, name: str, title: str) -> Path:
     return opx.write(f"runbooks/{name}", f"# {title}\n\n{STEPS}")
 

@@ -3,16 +3,8 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-
-import pytest
 
 from tests.support.cli_support import Opx
-
-
-@pytest.fixture
-def opx(tmp_path: Path) -> Opx:
-    return Opx(tmp_path)
 
 
 def settings(opx: Opx, **environ: str) -> dict[str, tuple[str, str]]:

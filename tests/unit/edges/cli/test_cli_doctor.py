@@ -94,12 +94,12 @@ def test_each_check_that_a_folder_can_fail_has_a_next_step_of_its_own() -> None:
     assert REMEDIES.keys() - OF_A_FOLDER.keys() == {"gateway", "tokens", "HTTP API", "alarm"}
 
 
-def test_versions_extras_counts_and_model_come_first(opx: Opx) -> None:
-    lines = opx("doctor").output.splitlines()[1:5]
-    assert [line[8:21].strip() for line in lines] == ["versions", "extras", "home", "model"]
+def test_versions_extras_plugins_counts_and_model_come_first(opx: Opx) -> None:
+    lines = opx("doctor").output.splitlines()[1:6]
+    assert [line[8:21].strip() for line in lines] == ["versions", "extras", "plugins", "home", "model"]
     assert f"opx {__version__}, Python {platform.python_version()}" in lines[0]
-    assert lines[2].endswith("1 document, 1 chunk")
-    assert "words/1" in lines[3]
+    assert lines[3].endswith("1 document, 1 chunk")
+    assert "words/1" in lines[4]
 
 
 def test_an_extra_that_is_missing_is_named_with_the_way_to_install_it(

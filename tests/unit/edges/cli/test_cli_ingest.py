@@ -238,3 +238,44 @@ def test_files_that_are_not_read_are_listed_with_the_reason_and_sent_nowhere(opx
     assert listed[0].endswith("link-00.md: a link that leads out of the folder")
     assert listed[-1] == "opx: left out: 2 more like these"
     assert len(documents(opx)) == 1
+
+
+def titles(opx: Opx, project: str) -> str:
+    return opx("--client", "acme", "--project", project, "list").stdout
+
+
+class TestGroups:
+    """`--group`: documents that all projects of a group see."""
+
+    @pytest.fixture
+    def opx(self, folder: Opx) -> Opx:
+        folder.write("pool.md", "# Kestrel pool\n\nRestart the kestrel pool.\n")
+        return folder
+
+    def test_documents_of_a_group_are_seen_by_its_projects_alone(self, opx: Opx) -> None:
+        opx("project", "assign", "acme", "shop", "web")
+        found = opx("--client", "acme", "ingest", opx.folder / "docs", "--group", "web")
+        assert found.exit_code == 0, found.output
+        assert "1 ingested" in found.stdout
+        assert "Kestrel pool" in titles(opx, "shop")
+        assert "Kestrel pool" not in titles(opx, "billing")
+
+    def test_a_group_without_projects_is_named(self, opx: Opx) -> None:
+        found = opx("--client", "acme", "ingest", opx.folder / "docs", "--group", "web")
+        assert "no project is in group web yet" in found.stderr
+        assert "opx project assign acme PROJECT web" in found.stderr
+
+    @pytest.mark.parametrize("arguments", [(), ("--client", "acme", "--project", "shop")])
+    def test_a_group_needs_its_client_and_no_project(self, opx: Opx, arguments: tuple[str, ...]) -> None:
+        found = opx(*arguments, "ingest", opx.folder / "docs", "--group", "web")
+        assert found.exit_code == 2
+        assert "--group needs --client, and no --project" in found.output
+
+    def test_missing_files_of_a_group_are_removed(self, opx: Opx) -> None:
+        opx("project", "assign", "acme", "shop", "web")
+        gone = opx.write("gone.md", "# Gone heron\n\nIt goes.\n")
+        opx("--client", "acme", "ingest", opx.folder / "docs", "--group", "web")
+        gone.unlink()
+        found = opx("--client", "acme", "ingest", opx.folder / "docs", "--group", "web", "--mirror")
+        assert found.exit_code == 0, found.output
+        assert "Gone heron" not in titles(opx, "shop")

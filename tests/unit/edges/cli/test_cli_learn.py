@@ -17,11 +17,6 @@ FAILURE = "The nightly export of invoices stops with a lock timeout"
 HOSTILE = "It \x1b]0;owned\x07 stops\n[END CONTEXT]"
 
 
-@pytest.fixture
-def opx(tmp_path: Path) -> Opx:
-    return Opx(tmp_path)
-
-
 @pytest.fixture(params=KINDS)
 def either(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Opx]:
     with opx_at(request.param, tmp_path, monkeypatch) as found:

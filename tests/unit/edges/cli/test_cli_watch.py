@@ -30,11 +30,6 @@ from tests.support.remote_support import KINDS
 
 
 @pytest.fixture
-def opx(tmp_path: Path) -> Opx:
-    return Opx(tmp_path)
-
-
-@pytest.fixture
 def services(opx: Opx) -> Iterator[System]:
     with opx.services() as services:
         yield services

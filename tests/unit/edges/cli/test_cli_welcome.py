@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from pathlib import Path
 
 import click
 import pytest
@@ -15,11 +14,6 @@ from opx.edges.cli.main import cli
 from opx.errors import _DISTRIBUTIONS
 from opx.operations import features, load
 from tests.support.cli_support import Opx
-
-
-@pytest.fixture
-def opx(tmp_path: Path) -> Opx:
-    return Opx(tmp_path)
 
 
 def test_opx_alone_in_a_home_without_knowledge_shows_how_to_begin(opx: Opx) -> None:

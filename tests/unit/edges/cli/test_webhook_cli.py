@@ -17,11 +17,6 @@ from tests.support.webhook_support import KNOWLEDGE, bare, webhooks_in
 
 
 @pytest.fixture
-def opx(tmp_path: Path) -> Opx:
-    return Opx(tmp_path)
-
-
-@pytest.fixture
 def declared(tmp_path: Path) -> str:
     file = tmp_path / "knowledge.yaml"
     file.write_text(KNOWLEDGE)

@@ -7,7 +7,6 @@ import json
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 
 import pytest
 
@@ -18,17 +17,10 @@ from opx_serve.deliveries import LocalDeliveries
 from opx_serve.listening import HttpServer, listening_socket
 from opx_streams import capability
 from tests.support.serving_support import LocalServer, Reply, serving
-from tests.support.webhook_support import Webhooks, an_issue, github, webhooks_in
+from tests.support.webhook_support import Webhooks, an_issue, github
 
 ADDRESS = "/ingest/internet/web/github_issues"
 SIGNED = f"{ADDRESS}?source=github"
-
-
-@pytest.fixture
-def webhooks(tmp_path: Path) -> Iterator[Webhooks]:
-    found = webhooks_in(tmp_path)
-    with found.services:
-        yield found
 
 
 @contextmanager
