@@ -325,7 +325,7 @@ def test_an_error_discloses_no_details(
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("x-marker-x")
 
-    monkeypatch.setattr(system.questions, "search", broken)
+    monkeypatch.setattr(system.questions, "for_reader", broken)
     found = open_to_all("GET", "/knowledge/default/search?q=disk")
     assert (found.refusal, b"x-marker-x" in found.data) == ((500, "internal"), False)
     assert "x-marker-x" in caplog.text
