@@ -108,7 +108,7 @@ def choose(
 ) -> None:
     """Fills `chosen` of the documents within the budget of tokens. `overheads`: the tokens that each document takes beside
     its blocks; `measure` returns the tokens of a document's blocks as shown, which may be less than their sum."""
-    parts = zip(documents, overheads, features_of(terms, documents), strict=True)
+    parts = zip(documents, overheads, _worths(terms, documents), strict=True)
     filling = _Filling([_Document(*part) for part in parts])
     filling.fill(budget)
     shown = [(one, overhead) for one, overhead in zip(documents, overheads, strict=True) if one.chosen]
@@ -118,11 +118,11 @@ def choose(
 class _Document:
     """The blocks of a document with their value and cost."""
 
-    def __init__(self, found: DocumentPassages, overhead: int, features: Sequence[Features]) -> None:
+    def __init__(self, found: DocumentPassages, overhead: int, worths: Sequence[float]) -> None:
         self.found = found
         self.overhead = overhead
         self.tokens = [unit.tokens + _MARK for unit in found.outline.units]
-        self.worth = [math.exp(sum(map(float.__mul__, COEFFICIENTS, one))) for one in features]
+        self.worths = worths
         self._headed: set[int] = set()
         self._headings: dict[int, int] = {}
         self._cautions: dict[int, list[int]] = {}
@@ -137,10 +137,11 @@ class _Document:
         wanted = dict.fromkeys((*with_heads(units, at), *self._cautions.get(units[at].step, ())))
         return [one for one in wanted if one not in self.found.chosen]
 
-    def value(self, at: int) -> float:
-        """The value of a unit per token that choosing it now costs."""
+    def values(self) -> list[float]:
+        """The value of each unit per token that choosing it now costs."""
         opening = 0 if self.found.chosen else self.overhead
-        return self.worth[at] / math.pow(max(self.tokens[at] + opening, _SMALL), _PER_TOKEN)
+        lengths = [max(tokens + opening, _SMALL) ** _PER_TOKEN for tokens in self.tokens]
+        return [worth / length for worth, length in zip(self.worths, lengths, strict=True)]
 
     def cost(self, units: Sequence[int]) -> int:
         """The tokens that choosing these units costs."""
@@ -167,7 +168,7 @@ class _Filling:
 
     def fill(self, room: int) -> None:
         """Chooses units of at most `room` tokens in total."""
-        heap = [self._entry(number, at) for number, one in enumerate(self._documents) for at in one.units]
+        heap = [entry for number, one in enumerate(self._documents) for entry in _entries(number, one, one.units)]
         heapq.heapify(heap)
         while heap:
             _, number, at = heapq.heappop(heap)
@@ -182,11 +183,15 @@ class _Filling:
             document.choose(units)
             room -= cost
             if opens:  # its other units need no head of the document any more
-                heap = [self._entry(*entry[1:]) if entry[1] == number else entry for entry in heap]
+                own = [at for _, one, at in heap if one == number]
+                heap = [entry for entry in heap if entry[1] != number] + _entries(number, document, own)
                 heapq.heapify(heap)
 
-    def _entry(self, number: int, at: int) -> tuple[float, int, int]:
-        return -self._documents[number].value(at), number, at
+
+def _entries(number: int, document: _Document, units: Sequence[int]) -> list[tuple[float, int, int]]:
+    """Units of the document with this number, the best first if sorted."""
+    values = document.values()
+    return [(-values[at], number, at) for at in units]
 
 
 def _units_alone(outline: Outline) -> Iterator[int]:
@@ -205,38 +210,30 @@ def _leads(outline: Outline, unit: Unit) -> bool:
 # -- features
 
 
-def features_of(terms: QuestionTerms, documents: Sequence[DocumentPassages]) -> list[list[Features]]:
-    """The features of each unit of each document."""
+def _worths(terms: QuestionTerms, documents: Sequence[DocumentPassages]) -> list[list[float]]:
+    """How much each unit of each document probably helps."""
     weights = terms.shares([found.outline for found in documents])
-    return [_features(found, rank, weights[rank]) for rank, found in enumerate(documents)]
+    return [_worths_in(found, rank, weights[rank]) for rank, found in enumerate(documents)]
 
 
-def _features(found: DocumentPassages, rank: int, weights: Sequence[float]) -> list[Features]:
-    outline = found.outline
-    passages = _Passages(found)
-    length = max(len(outline.text), 1)
-    confidence = math.log(found.best.confidence + _NEVER)
-    units = math.log(max(len(outline.units), 1))
-    features = []
-    for at, unit in enumerate(outline.units):
-        kind = outline.sections[unit.section].kind
-        features.append(
-            Features(
-                terms=weights[at],
-                terms_squared=weights[at] ** 2,
-                before=weights[at - 1] if at else 0.0,
-                passage=passages.evidence(unit),
-                describes=float(kind in _DESCRIPTIVE),
-                links=float(kind is SectionKind.REFERENCES),
-                in_step=float(unit.step > 0),
-                warns=float(unit.warns),
-                position=unit.start / length,
-                confidence=confidence,
-                rank=float(rank),
-                units=units,
-            )
-        )
-    return features
+def _worths_in(found: DocumentPassages, rank: int, weights: Sequence[float]) -> list[float]:
+    of, outline, passages = COEFFICIENTS, found.outline, _Passages(found)
+    units, length = outline.units, max(len(outline.text), 1)
+    of_document = of.confidence * math.log(found.best.confidence + _NEVER)
+    of_document += of.rank * rank + of.units * math.log(max(len(units), 1))
+    of_sections = [_of_kind(section.kind) + of_document for section in outline.sections]
+    worths = []
+    for unit, weight, before in zip(units, weights, (0.0, *weights), strict=False):
+        score = of_sections[unit.section] + of.passage * passages.evidence(unit) + of.position * unit.start / length
+        score += (of.terms + of.terms_squared * weight) * weight + of.before * before
+        score += of.in_step * (unit.step > 0) + of.warns * unit.warns
+        worths.append(math.exp(score))
+    return worths
+
+
+def _of_kind(kind: SectionKind) -> float:
+    of = COEFFICIENTS
+    return of.describes * (kind in _DESCRIPTIVE) + of.links * (kind is SectionKind.REFERENCES)
 
 
 class QuestionTerms:
@@ -246,16 +243,13 @@ class QuestionTerms:
     def __init__(self, question: str) -> None:
         stems = dict.fromkeys(analyze(question, question_languages(question)))
         chosen = [stem for stem in stems if len(stem) > 1][:_MAX_TERMS]
-        prefixes = sorted({_prefix(stem) for stem in chosen}, key=len, reverse=True)
-        self._pattern = re.compile("|".join(map(re.escape, prefixes))) if prefixes else None
+        self._prefixes = sorted({_prefix(stem) for stem in chosen}, key=len, reverse=True)
         self._words = [(word.lower(), word) for word in _WORD.findall(question[:_READ])]
 
     def words_in(self, text: str) -> list[str]:
         """Words from the question's beginning with a form in the text, the longest first; identifiers only unchanged."""
-        if self._pattern is None:
-            return []
         lower = text.lower()
-        found = {match[0] for match in self._pattern.finditer(lower) if _begins_word(lower, match.start())}
+        found = set(self._occurrences(lower).values())
         words = {
             folded: word
             for folded, word in self._words
@@ -276,24 +270,33 @@ class QuestionTerms:
     def _found(self, outline: Outline) -> list[set[str]]:
         """The terms in each unit."""
         found: list[set[str]] = [set() for _ in outline.units]
-        for at, term in self._occurrences(outline):
-            found[at].add(term)
-        return found
-
-    def _occurrences(self, outline: Outline) -> Iterator[tuple[int, str]]:
         text = outline.text.lower()
-        if self._pattern is None or len(text) != len(
-            outline.text
-        ):  # a letter whose small form is longer moves all offsets
-            return
+        if len(text) != len(outline.text):  # a letter whose small form is longer moves all offsets
+            return found
         starts = [unit.start for unit in outline.units]
-        for match in self._pattern.finditer(text):
-            offset = match.start()
-            if not _begins_word(text, offset):
-                continue
+        for offset, term in self._occurrences(text).items():
             at = bisect_right(starts, offset) - 1
             if at >= 0 and offset < outline.units[at].end:
-                yield at, match[0]
+                found[at].add(term)
+        return found
+
+    def _occurrences(self, text: str) -> dict[int, str]:
+        """The terms at beginnings of words in a text of small letters, by their offset: of those that overlap the first, of
+        those at one offset the longest. Searched one by one: that takes half the time of a pattern of all of them, and
+        compiling a pattern takes longer than reading most documents."""
+        hits: dict[int, str] = {}
+        for prefix in self._prefixes:
+            at = text.find(prefix)
+            while at >= 0:
+                hits.setdefault(at, prefix)
+                at = text.find(prefix, at + 1)
+        found, end = {}, 0
+        for at in sorted(hits):
+            if at >= end:
+                end = at + len(hits[at])
+                if _begins_word(text, at):
+                    found[at] = hits[at]
+        return found
 
 
 def _begins_word(text: str, at: int) -> bool:
@@ -306,17 +309,19 @@ def _prefix(stem: str) -> str:
 
 
 class _Passages:
-    """Spans of a document's passages in its text, with their scores relative to the best."""
+    """Spans of a document's passages in its text, with the logarithm of their scores relative to the best."""
 
     def __init__(self, found: DocumentPassages) -> None:
-        spans = ((_span_of(found.outline.text, result), result) for result in found.results)
-        self._spans = [(*span, result) for span, result in spans if span]
-        self._best = max(map(_level, found.results), default=1.0)
+        best = max(map(_level, found.results), default=1.0)
+        spans = ((_span_of(found.outline.text, result), _level(result)) for result in found.results)
+        self._spans = [(*span, math.log((level + _NEVER) / (best + _NEVER))) for span, level in spans if span]
 
     def evidence(self, unit: Unit) -> float:
         """`Features.passage` of a unit; -4 for a unit in none of the passages."""
-        held = next((result for start, end, result in self._spans if start < unit.end and unit.start < end), None)
-        return -4.0 if held is None else math.log((_level(held) + _NEVER) / (self._best + _NEVER))
+        for start, end, evidence in self._spans:
+            if start < unit.end and unit.start < end:
+                return evidence
+        return -4.0
 
 
 def _level(result: RetrievalResult) -> float:
