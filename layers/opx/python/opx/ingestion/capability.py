@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
+from opx.domain.procedures import Step, StepEffects
 from opx.domain.scopes import Scope
 from opx.ingestion.channels import read_channel_rules
 from opx.ingestion.corpus.capability import Corpus
@@ -92,6 +93,7 @@ class Ingestion:
             embedder=embedder,
             index=self.indexing.written_index,
             rules=ChunkingRules(settings.chunk_tokens, settings.chunk_overlap),
+            effects_of=self._effects_of,
             unit_of_work=self.tables.unit_of_work,
             repeatable=self._repeatable,
             read_threads=self.storage.read_threads,
@@ -106,6 +108,14 @@ class Ingestion:
             cut_before=cut_before,
             clock=installation.clock,
         )
+
+    def _effects_of(self, steps: Sequence[Step]) -> StepEffects | None:
+        """Classifies the commands of steps; loads the table with the first command."""
+        if not any(step.commands for step in steps):
+            return None
+        from opx.text.procedures.effects import read_effect_table
+
+        return self.installation.declared(read_effect_table).of_steps(steps)
 
     @property
     def _repeatable(self) -> UnitOfWork:

@@ -26,6 +26,7 @@ from opx.domain.documents import (
 from opx.domain.graph import Statements
 from opx.domain.ids import entry_id
 from opx.domain.knowledge import Category
+from opx.domain.procedures import Step, StepEffects
 from opx.domain.provenance import Provenance
 from opx.domain.record import replace
 from opx.domain.results import IndexedChunk
@@ -61,6 +62,8 @@ _DOCUMENT_FACTS = tuple(name for name in IndexedChunk.__struct_fields__ if name 
 """Fields that an index entry copies from its document."""
 
 Passages = Callable[[], Iterator[DocumentChunk]]
+EffectsOf = Callable[[Sequence[Step]], StepEffects | None]
+"""Classifies the commands of steps; None if there are none."""
 Extract = Callable[
     [KnowledgeDocument, Passages, Callable[[], AbstractContextManager[BinaryIO]]],
     Statements,
@@ -148,9 +151,12 @@ class Chunks:
     """Splits documents into chunks, and stores the chunks of every version in the corpus store. With `extract`, it also
     extracts statements for the graph."""
 
-    def __init__(self, store: ObjectStore, rules: ChunkingRules, extract: Extract | None = None) -> None:
+    def __init__(
+        self, store: ObjectStore, rules: ChunkingRules, effects_of: EffectsOf, extract: Extract | None = None
+    ) -> None:
         self._store = store
         self._rules = rules
+        self._effects_of = effects_of
         self._extract = extract
 
     def cut(self, read: ParsedDocument, fingerprint: str, stack: ExitStack) -> CutDocument:
@@ -160,7 +166,7 @@ class Chunks:
         document = self._cut(read, lines)
         lines.seek(0)
         document = replace(document, chunks_checksum=hashlib.file_digest(lines, "sha256").hexdigest())
-        document, outline = _outlined(document, read)
+        document, outline = _outlined(document, read, self._effects_of)
         return CutDocument(document, read.category, fingerprint, lines, outline, read.provenance, read.suspected)
 
     def prepare(self, claim: Claim, cut: CutDocument) -> Prepared:
@@ -217,13 +223,15 @@ class Chunks:
             self._store.put(chunk_file(document.key, document.document_id), data)  # type: ignore[arg-type]
 
 
-def _outlined(document: KnowledgeDocument, read: ParsedDocument) -> tuple[KnowledgeDocument, bytes]:
+def _outlined(
+    document: KnowledgeDocument, read: ParsedDocument, effects_of: EffectsOf
+) -> tuple[KnowledgeDocument, bytes]:
     """The bytes of the outline's file, and the document with a remark on each unclosed code block."""
     from opx.text.procedures.outline import MAX_CHARACTERS, outline_of
 
     read.text.seek(0)
     outline = outline_of(document.document_id, document.title, read.text.read(MAX_CHARACTERS + 1))
-    data = outline_data(outline)
+    data = outline_data(outline, effects_of(outline.steps))
     document = replace(document, outline_checksum=hashlib.sha256(data).hexdigest())
     remarks = tuple(Remark(RemarkKind.IRREGULAR, _UNCLOSED.format(line=line)) for line in outline.unclosed)
     return (replace(document, remarks=bounded((*document.remarks, *remarks))) if remarks else document), data

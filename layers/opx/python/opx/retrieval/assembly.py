@@ -13,7 +13,7 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from msgspec import Struct, field
 
@@ -91,6 +91,9 @@ class DocumentPassages(Struct):
         return self.results[0]
 
 
+F = TypeVar("F", bound=DocumentPassages)
+
+
 def grouped(results: Sequence[RetrievalResult]) -> list[list[RetrievalResult]]:
     """Groups results by document, in the order of the best of each."""
     groups: dict[str, list[RetrievalResult]] = {}
@@ -101,10 +104,10 @@ def grouped(results: Sequence[RetrievalResult]) -> list[list[RetrievalResult]]:
 
 def choose(
     terms: QuestionTerms,
-    documents: Sequence[DocumentPassages],
+    documents: Sequence[F],
     overheads: Sequence[int],
     budget: int,
-    measure: Callable[[DocumentPassages], int],
+    measure: Callable[[F], int],
 ) -> None:
     """Fills `chosen` of the documents within the budget of tokens. `overheads`: the tokens that each document takes beside
     its blocks; `measure` returns the tokens of a document's blocks as shown, which may be less than their sum."""

@@ -66,10 +66,10 @@ log = logging.getLogger(__name__)
 LIBRARY_RERANKERS = ("local", "off")
 """Settings with which no model reranks."""
 
-_COMMANDS, _LONG_COMMANDS = 16_384, 1024
-"""Numbers of commands whose effect is cached: those of 100,000 chunks. Of long ones there are few, of .3 to 10 ms each."""
+_COMMANDS = 16_384
+"""Number of commands whose effect is cached: those of 100,000 chunks."""
 _LONG = 500
-"""Characters of a long command."""
+"""Characters of a command that isn't cached: there are few."""
 
 
 class ExperienceByScope(Protocol):
@@ -208,8 +208,9 @@ class Questions:
 
         experience = self.experience()
         return Handover(
-            read=lambda document_id: self.documents.outline(reader, document_id),
+            read=lambda document_id: self.documents.with_effects(reader, document_id),
             classify=self._classify,
+            table=self.effects.version,
             warnings_of=lambda passages: experience.warnings_of(reader.visible, passages),
             each=Each(self.corpus.read_threads),
             today=iso_time(self.installation.clock()),
@@ -218,18 +219,19 @@ class Questions:
     @cached_property
     def effects(self) -> EffectTable:
         """The table of commands' effects. Raises `KnowledgeConfigError`."""
-        from opx.text.procedures.effects import effect_table, read_effects
+        from opx.text.procedures.effects import read_effect_table
 
-        return effect_table(self.installation.declared(read_effects))
+        return self.installation.declared(read_effect_table)
 
     @cached_property
     def _classify(self) -> Classify:
-        """Classifies a command's effect. The latest are cached, as the same steps are handed over again and again."""
-        short, long = (lru_cache(size)(self.effects.classify) for size in (_COMMANDS, _LONG_COMMANDS))
+        """Classifies a command's effect. The latest are cached: without stored effects, the same steps are handed over again
+        and again."""
+        cached = lru_cache(_COMMANDS)(self.effects.classify)
 
         def classify(command: Command) -> Classified:
-            found = short if len(command.text) <= _LONG else long
-            return found(command.text, command.language)
+            classified = cached if len(command.text) <= _LONG else self.effects.classify
+            return classified(command.text, command.language)
 
         return classify
 

@@ -13,7 +13,7 @@ from opx.domain.documents import KnowledgeDocument
 from opx.domain.handover import DocumentAnswer, NextCall, ShownCommand, StepView, call
 from opx.domain.ids import day_number
 from opx.domain.outcomes import JudgedPassage
-from opx.domain.procedures import Classified, Command, Effect, Outline, Step
+from opx.domain.procedures import Classified, Command, Effect, Outline, Step, StepEffects
 from opx.domain.record import replace
 from opx.domain.results import RetrievalResult
 from opx.domain.titles import disambiguated
@@ -40,9 +40,10 @@ _FOOT, _STEPS = 30, 60
 """Tokens of the call that continues reading, and of the first document's list of steps that aren't shown."""
 
 
-Readable = tuple[KnowledgeDocument, Outline]
+Readable = tuple[KnowledgeDocument, Outline, StepEffects]
 Read = Callable[[str], Readable]
-"""Reads the document with an id, with its outline. Raises `DocumentNotFoundError` and `StoreUnavailableError`."""
+"""Reads the document with an id, its outline and the effects stored with that. Raises `DocumentNotFoundError` and
+`StoreUnavailableError`."""
 
 Classify = Callable[[Command], Classified]
 WarningsOf = Callable[[Callable[[], "Sequence[JudgedPassage]"]], "list[list[StepWarning]]"]
@@ -50,10 +51,12 @@ WarningsOf = Callable[[Callable[[], "Sequence[JudgedPassage]"]], "list[list[Step
 
 
 class Handover(Struct, frozen=True):
-    """Hands documents over to one reader. `today` is a day such as 2026-03-31."""
+    """Hands documents over to one reader. `today` is a day such as 2026-03-31. Stored effects are those of `table`, the
+    version of the table by which `classify` finds all others."""
 
     read: Read
     classify: Classify
+    table: str
     warnings_of: WarningsOf
     each: Each
     today: str
@@ -65,27 +68,37 @@ class Handover(Struct, frozen=True):
         read = self.each(self._readable, [group[0].document_id for group in groups[:MAX_DOCUMENTS]])
         readable = [*read, *[None] * (len(groups) - len(read))]
         outlines = [*map(_outline, groups, read), *map(_nothing_of, groups[len(read) :])]
-        found = list(map(DocumentPassages, outlines, groups))
-        frames = [self._frame(terms, one, document) for one, document in zip(found, readable, strict=True)]
-        titles = disambiguated([frame.title for frame in frames], [frame.source for frame in frames])
-        frames = [replace(frame, title=title) for frame, title in zip(frames, titles, strict=True)]
+        parts = zip(outlines, groups, map(self._stored, readable), strict=True)
+        found = [_Found(outline, group, effects=effects) for outline, group, effects in parts]
+        titles = disambiguated([one.best.title for one in found], [one.best.source for one in found])
+        frames = [self._frame(terms, *one) for one in zip(titles, found, readable, strict=True)]
         self._choose(terms, found[:MAX_DOCUMENTS], frames, budget)
-        contents = [_Content(one) for one in found]
-        parts = zip(frames, found, contents, self._warned(found, readable, contents), strict=True)
-        return tuple(self._filled(*part) for part in parts)
+        contents = [self._content(one) for one in found]
+        filled = zip(frames, found, contents, self._warned(found, readable, contents), strict=True)
+        return tuple(self._filled(*one) for one in filled)
+
+    def _stored(self, readable: Readable | None) -> StepEffects:
+        """The effects that are stored with a document, if they are those of the present table."""
+        return readable[2] if readable and readable[2].table == self.table else StepEffects()
 
     def _choose(
-        self, terms: QuestionTerms, found: Sequence[DocumentPassages], frames: Sequence[DocumentAnswer], budget: int
+        self, terms: QuestionTerms, found: Sequence[_Found], frames: Sequence[DocumentAnswer], budget: int
     ) -> None:
         overheads = [estimated_tokens(document_text(frame, "")) + _FOOT for frame in frames[: len(found)]]
         room = budget - _STEPS - sum(map(estimated_tokens, mentions(frames[2:])))
         choose(terms, found, overheads, room, self._tokens_of)
 
-    def _tokens_of(self, found: DocumentPassages) -> int:
+    def _tokens_of(self, found: _Found) -> int:
         """Estimated tokens of the chosen blocks, with the lines that name harmful commands."""
-        content = _Content(found)
-        harm = harm_shown(list(self._steps(found.outline, content)))
-        return round(_CAUTION * estimated_tokens("\n".join((content.text, *harm))))
+        content = self._content(found)
+        return round(_CAUTION * estimated_tokens("\n".join((content.text, *harm_shown(content.views)))))
+
+    def _content(self, found: _Found) -> _Content:
+        """The chosen blocks as text, made again only if more were chosen since."""
+        if found.content is None or found.content.count != len(found.chosen):
+            found.content = content = _Content(found)
+            content.views = tuple(self._views(found, content))
+        return found.content
 
     def warnings_in(self, document: KnowledgeDocument, content: str) -> list[StepWarning]:
         """Warnings of steps in a part of a document that were tried before."""
@@ -101,7 +114,7 @@ class Handover(Struct, frozen=True):
             return None
 
     def _warned(
-        self, found: Sequence[DocumentPassages], readable: Sequence[Readable | None], contents: Sequence[_Content]
+        self, found: Sequence[_Found], readable: Sequence[Readable | None], contents: Sequence[_Content]
     ) -> list[list[StepWarning]]:
         def passages() -> list[JudgedPassage]:
             parts = zip(found, readable, contents, strict=True)
@@ -119,13 +132,13 @@ class Handover(Struct, frozen=True):
             log.warning("warnings can't be looked up", exc_info=True)
             return []
 
-    def _frame(self, terms: QuestionTerms, found: DocumentPassages, readable: Readable | None) -> DocumentAnswer:
+    def _frame(self, terms: QuestionTerms, title: str, found: _Found, readable: Readable | None) -> DocumentAnswer:
         """The metadata of a document, without its content."""
         best = found.best
         document = readable[0] if readable else None
         return DocumentAnswer(
             document_id=best.document_id,
-            title=best.title,
+            title=title,
             section=best.section,
             source=best.source,
             category=best.category,
@@ -149,7 +162,7 @@ class Handover(Struct, frozen=True):
         )
 
     def _filled(
-        self, frame: DocumentAnswer, found: DocumentPassages, content: _Content, warned: Sequence[StepWarning]
+        self, frame: DocumentAnswer, found: _Found, content: _Content, warned: Sequence[StepWarning]
     ) -> DocumentAnswer:
         """Adds the chosen content, its steps and warnings, and the calls that continue reading."""
         text = content.text
@@ -160,58 +173,74 @@ class Handover(Struct, frozen=True):
             content=text,
             line=content.line,
             whole=content.whole,
-            steps=tuple(self._steps(found.outline, content)),
+            steps=content.views,
             warnings=tuple(warning.text for warning in warned),
             next=tuple(_next(frame.document_id, found.outline, content)),
         )
 
-    def _steps(self, outline: Outline, content: _Content) -> Iterator[StepView]:
-        names = outline.step_names()
+    def _views(self, found: _Found, content: _Content) -> Iterator[StepView]:
+        outline, stored, names = found.outline, found.effects.steps, found.outline.step_names()
         for step in _listed(outline.steps, content):
-            yield self._step(outline, step, names, shown=step.number in content.steps, within=content.text)
+            effects = stored[step.number - 1] if stored else list(map(self.classify, step.commands))
+            yield _view(outline, step, names, effects, shown=step.number in content.steps, within=content.text)
 
     def steps(self, outline: Outline, steps: Iterable[Step], shown: Container[int]) -> tuple[StepView, ...]:
         """Steps for readers; `shown` are the numbers of steps with their text in the answer."""
         names = outline.step_names()
-        return tuple(self._step(outline, step, names, shown=step.number in shown) for step in steps)
-
-    def _step(
-        self, outline: Outline, step: Step, names: Mapping[int, str], *, shown: bool, within: str | None = None
-    ) -> StepView:
-        """A step for readers. `within`: only commands in this text."""
-        classified = [(command, self.classify(command)) for command in step.commands]
-        commands = [
-            ShownCommand(
-                command.text,
-                command.language,
-                found.effect,
-                found.blast,
-                found.undo,
-                command.placeholders,
-                found.reason,
-            )
-            for command, found in classified
-            if within is None or _has(within, command)
-        ]
-        effects = [one.effect for _, one in classified]
-        view = StepView(
-            number=step.number,
-            name=names[step.number],
-            step_id=step.step_id,
-            title=step.title,
-            effect=Effect.DESTRUCTIVE if step.destructive else _worst(effects),
-            shown=shown,
-            section=outline.sections[step.section].heading,
-            commands=tuple(commands),
+        return tuple(
+            _view(outline, step, names, list(map(self.classify, step.commands)), shown=step.number in shown)
+            for step in steps
         )
-        if not shown:
-            return view
-        goes_to = names[int(step.goes_to)] if step.goes_to.isdecimal() else step.goes_to
-        return replace(view, **{name: getattr(step, name) for name in _DETAILS}, goes_to=goes_to)
 
 
-def _worst(effects: Sequence[Effect]) -> Effect:
-    return max(effects, key=lambda effect: effect.severity, default=Effect.UNKNOWN)
+class _Found(DocumentPassages):
+    """A found document with the effects that are stored with it, and its chosen blocks as they were last laid out."""
+
+    effects: StepEffects = StepEffects()
+    content: _Content | None = None
+
+
+def _view(
+    outline: Outline,
+    step: Step,
+    names: Mapping[int, str],
+    effects: Sequence[Classified],
+    *,
+    shown: bool,
+    within: str | None = None,
+) -> StepView:
+    """A step for readers, with the effects of its commands. `within`: only commands in this text."""
+    commands = [
+        ShownCommand(
+            command.text,
+            command.language,
+            found.effect,
+            found.blast,
+            found.undo,
+            command.placeholders,
+            found.reason,
+        )
+        for command, found in zip(step.commands, effects, strict=True)
+        if within is None or _has(within, command)
+    ]
+    view = StepView(
+        number=step.number,
+        name=names[step.number],
+        step_id=step.step_id,
+        title=step.title,
+        effect=Effect.DESTRUCTIVE if step.destructive else _worst(effects),
+        shown=shown,
+        section=outline.sections[step.section].heading,
+        commands=tuple(commands),
+    )
+    if not shown:
+        return view
+    goes_to = names[int(step.goes_to)] if step.goes_to.isdecimal() else step.goes_to
+    return replace(view, **{name: getattr(step, name) for name in _DETAILS}, goes_to=goes_to)
+
+
+def _worst(effects: Sequence[Classified]) -> Effect:
+    return max((one.effect for one in effects), key=lambda effect: effect.severity, default=Effect.UNKNOWN)
 
 
 def _passage(title: str, section: str, content: str, document: KnowledgeDocument | None) -> JudgedPassage:
@@ -227,8 +256,12 @@ def _passage(title: str, section: str, content: str, document: KnowledgeDocument
 class _Content:
     """The chosen units of a document as text, with the headings above them."""
 
+    views: tuple[StepView, ...] = ()
+    """The steps of the document for readers."""
+
     def __init__(self, found: DocumentPassages) -> None:
         outline, chosen = found.outline, sorted(found.chosen)
+        self.count = len(chosen)
         self.whole = bool(chosen) and len(chosen) == len(outline.units)
         self.steps = set(whole_steps(outline, found.chosen))
         self.touched = {outline.units[at].step for at in chosen} - {0}

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import re
 from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from opx.domain.documents import DocumentChunk, DocumentKey
-from opx.domain.procedures import Outline
+from opx.domain.procedures import Outline, StepEffects
 from opx.domain.record import Record, from_json, prepared
 from opx.errors import DamagedStoreError, InvalidInputError
 from opx.ports import ObjectStore
 from opx.ports.objects import read_object
+
+log = logging.getLogger(__name__)
 
 VERSION_FILE = re.compile(r"chunks/([0-9a-f]+)\.(?:jsonl|outline\.json)\Z")
 """Name of a version's file within its scope, with the document id."""
@@ -26,9 +29,12 @@ OUTLINE_RULES = 3
 read."""
 
 
-class _OutlineFile(Record, frozen=True):
+class _OutlineFile(Record, frozen=True, omit_defaults=True):
+    """`effects` is a `StepEffects`, or JSON that should be one: if it is damaged, the outline is still good."""
+
     rules: int
     outline: Outline
+    effects: object = None
 
 
 def chunk_file(key: DocumentKey, document_id: str) -> str:
@@ -92,9 +98,9 @@ def joined_text(chunks: Iterable[DocumentChunk]) -> Iterator[str]:
             written = chunk.end
 
 
-def outline_data(outline: Outline) -> bytes:
-    """The bytes of an outline's file."""
-    file = _OutlineFile(OUTLINE_RULES, outline)
+def outline_data(outline: Outline, effects: StepEffects | None = None) -> bytes:
+    """The bytes of an outline's file. Without the effects of its commands, these are found whenever they are shown."""
+    file = _OutlineFile(OUTLINE_RULES, outline, effects if effects and any(effects.steps) else None)
     try:
         return msgspec.json.encode(file)
     except UnicodeEncodeError:  # a half of a surrogate pair, which only `json` writes
@@ -104,10 +110,30 @@ def outline_data(outline: Outline) -> bytes:
 def read_outline(store: ObjectStore, key: DocumentKey, document_id: str, title: str) -> Outline:
     """The outline of any version, current or not. A missing or unreadable outline, or one of earlier rules, is built from
     the chunks. Raises `ObjectNotFoundError` if they are gone, too, and `DamagedStoreError`."""
+    return _current_file(store, key, document_id, title).outline
+
+
+def outline_with_effects(
+    store: ObjectStore, key: DocumentKey, document_id: str, title: str
+) -> tuple[Outline, StepEffects]:
+    """The outline of any version as `read_outline`, with the effects that were stored with it; those of no table if there are
+    none."""
+    file = _current_file(store, key, document_id, title)
+    try:
+        effects = from_json(StepEffects, file.effects or {})
+    except InvalidInputError:
+        effects = StepEffects(steps=((),))
+    if file.effects and list(map(len, effects.steps)) != [len(step.commands) for step in file.outline.steps]:
+        log.warning("the effects of commands in %s are damaged: they are found anew", outline_file(key, document_id))
+        return file.outline, StepEffects()
+    return file.outline, effects
+
+
+def _current_file(store: ObjectStore, key: DocumentKey, document_id: str, title: str) -> _OutlineFile:
     file = _outline_on_file(store, outline_file(key, document_id))
     if file and file.rules == OUTLINE_RULES:
-        return file.outline
-    return _built(store, key, document_id, title, file.outline.text if file else "")
+        return file
+    return _OutlineFile(OUTLINE_RULES, _built(store, key, document_id, title, file.outline.text if file else ""))
 
 
 def rebuilt_outline(store: ObjectStore, key: DocumentKey, document_id: str, title: str) -> Outline:
