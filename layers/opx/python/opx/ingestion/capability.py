@@ -93,7 +93,7 @@ class Ingestion:
             embedder=embedder,
             index=self.indexing.written_index,
             rules=ChunkingRules(settings.chunk_tokens, settings.chunk_overlap),
-            effects_of=self._effects_of,
+            effects_of=self.effects_of,
             unit_of_work=self.tables.unit_of_work,
             repeatable=self._repeatable,
             read_threads=self.storage.read_threads,
@@ -109,7 +109,7 @@ class Ingestion:
             clock=installation.clock,
         )
 
-    def _effects_of(self, steps: Sequence[Step]) -> StepEffects | None:
+    def effects_of(self, steps: Sequence[Step]) -> StepEffects | None:
         """Classifies the commands of steps; loads the table with the first command."""
         if not any(step.commands for step in steps):
             return None
