@@ -128,6 +128,7 @@ class _Document:
         self.worths = worths
         self._headed: set[int] = set()
         self._headings: dict[int, int] = {}
+        self._values: dict[int, list[float]] = {}
         self._cautions: dict[int, list[int]] = {}
         for at, unit in enumerate(found.outline.units):
             if unit.cautions and unit.step:
@@ -143,8 +144,10 @@ class _Document:
     def values(self) -> list[float]:
         """The value of each unit per token that choosing it now costs."""
         opening = 0 if self.found.chosen else self.overhead
-        lengths = [max(tokens + opening, _SMALL) ** _PER_TOKEN for tokens in self.tokens]
-        return [worth / length for worth, length in zip(self.worths, lengths, strict=True)]
+        if opening not in self._values:
+            lengths = [max(tokens + opening, _SMALL) ** _PER_TOKEN for tokens in self.tokens]
+            self._values[opening] = [worth / length for worth, length in zip(self.worths, lengths, strict=True)]
+        return self._values[opening]
 
     def cost(self, units: Sequence[int]) -> int:
         """The tokens that choosing these units costs."""
@@ -168,18 +171,19 @@ class _Filling:
 
     def __init__(self, documents: Sequence[_Document]) -> None:
         self._documents = documents
+        self._least = min((tokens for one in documents for tokens in one.tokens), default=0)
 
     def fill(self, room: int) -> None:
         """Chooses units of at most `room` tokens in total."""
         heap = [entry for number, one in enumerate(self._documents) for entry in _entries(number, one, one.units)]
         heapq.heapify(heap)
-        while heap:
+        while heap and room >= self._least:
             _, number, at = heapq.heappop(heap)
             document = self._documents[number]
             if document.tokens[at] > room:
                 continue
             units = document.needed(at)
-            cost = document.cost(units)
+            cost = document.cost(units) if units else 0
             if not units or cost > room:
                 continue
             opens = not document.found.chosen
