@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from opx.domain.procedures import Classified, Effect, StepEffects
+from opx.domain.procedures import Classified, Effect
 from opx.domain.record import to_json
 from opx.domain.scopes import Identity
 from opx.edges.calling import LocalClient
+from opx.ingestion.capability import Ingestion
 from opx.ingestion.corpus.chunk_files import outline_data
 from opx.operations.context import Caller, Context
 from opx.operations.search import Query, query
@@ -89,8 +90,7 @@ def test_effects_are_stored_and_shown_on_every_backend(
 ) -> None:
     outline = ingest(either, TEXTS["en"])
     table = either.services.questions.effects
-    found = [[one["effect"] for one in step] for step in stored(either, outline)["effects"]["steps"]]
-    assert found == [["read"], ["destructive"], []]
+    assert [one["effect"] for one in stored(either, outline)["effects"]["commands"]] == ["read", "destructive"]
     assert stored(either, outline)["effects"]["table"] == table.version
     monkeypatch.setattr(EffectTable, "classify", never)
     assert effects_in(documents(either, QUESTIONS["en"]))["kubectl delete ns kafka"] == "destructive"
@@ -110,8 +110,11 @@ def test_installations_with_other_commands_have_other_tables() -> None:
     assert effect_table(own).version == effect_table(dict(own)).version
 
 
+ONE, UNKNOWN = {"effect": "read"}, {"effect": "harmless"}
+
+
 @pytest.mark.parametrize(
-    "effects", ["broken", {"table": 7}, {"table": "x", "steps": [[]]}, {"steps": [["read"], [], []]}]
+    "effects", ["broken", {"table": 7}, {"table": "x", "commands": [ONE]}, {"table": "x", "commands": [ONE, UNKNOWN]}]
 )
 def test_a_damaged_record_is_logged_and_effects_are_found_anew(
     embedded: SystemUnderTest, caplog: pytest.LogCaptureFixture, effects: object
@@ -143,11 +146,12 @@ def _plain(file: dict[str, Any]) -> Any:
 
 @pytest.mark.parametrize("with_effects", [True, False])
 def test_a_damaged_outline_of_an_old_version_is_restored_as_it_was_stored(
-    embedded: SystemUnderTest, with_effects: bool
+    embedded: SystemUnderTest, monkeypatch: pytest.MonkeyPatch, with_effects: bool
 ) -> None:
     if not with_effects:  # as an earlier release ingests
-        embedded.services.ingestion.pipeline._chunks._effects_of = lambda _steps: None
+        monkeypatch.setattr(Ingestion, "effects_of", lambda *_: None)
     outline = ingest(embedded, TEXTS["en"])
+    assert ("effects" in stored(embedded, outline)) is with_effects
     before = read_object(embedded.silent, outline)
     ingest(embedded, TEXTS["en"] + "4. Report it.\n")
     embedded.silent.put(outline, b"{}")
@@ -165,8 +169,3 @@ def test_a_document_of_thirty_thousand_blocks_is_answered_from_stored_effects(
     assert len(stored(embedded, outline)["outline"]["units"]) == 30_000
     monkeypatch.setattr(EffectTable, "classify", never)
     assert "`ls d-" in documents(embedded, "kafka lag, look at d-77")
-
-
-def test_effects_are_for_commands_alone() -> None:
-    outline = outline_of("d1", "A page", TEXTS["en"])
-    assert StepEffects.from_json(effect_table().of_steps(outline.steps).to_json()).steps[2] == ()

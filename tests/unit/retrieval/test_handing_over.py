@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from opx.domain.documents import KnowledgeDocument
 from opx.domain.handover import DocumentAnswer
 from opx.domain.learning import StepWarning, TriedEffect
-from opx.domain.procedures import StepEffects
 from opx.domain.queries import Basis
 from opx.domain.record import replace
 from opx.domain.results import RetrievalResult
@@ -87,13 +86,12 @@ def handing_over(
         if document_id not in texts:
             raise DocumentNotFoundError(document_id)
         document: KnowledgeDocument = a_document(owner="platform")
-        return document, outline_of(document_id, "A page", texts[document_id]), StepEffects()
+        return document, outline_of(document_id, "A page", texts[document_id])
 
     table = effect_table()
     return Handover(
         read=read,
         classify=lambda command: table.classify(command.text, command.language),
-        table=table.version,
         warnings_of=lambda passages: [list(warnings) for _ in passages()] if warnings else [],
         each=Each(),
         today="2026-03-11",

@@ -73,14 +73,6 @@ class Classified(Record, frozen=True, omit_defaults=True):
         return self.rule if self.rule == FOREIGN_CODE else ""
 
 
-class StepEffects(Record, frozen=True):
-    """The effects of the commands of each step of an outline, in order. `table` is the version of the table of effects that
-    they follow from."""
-
-    table: str = ""
-    steps: tuple[tuple[Classified, ...], ...] = ()
-
-
 class Command(Record, frozen=True, omit_defaults=True):
     """A command of a step. `text` is as the document has it, without a prompt; `language` is that of its code block, or the
     one that was recognised; `placeholders` are what a person has to fill in, as written (`<pod>`, `${NS}`)."""
@@ -88,6 +80,18 @@ class Command(Record, frozen=True, omit_defaults=True):
     text: str
     language: str = ""
     placeholders: tuple[str, ...] = ()
+
+
+class StoredEffects(Record, frozen=True):
+    """The effects of the commands of all steps of an outline, in order. `table` is the version of the table of effects that
+    they follow from."""
+
+    table: str
+    commands: tuple[Classified, ...]
+
+
+KnownEffects = dict[tuple[str, Command], Classified]
+"""Effects of commands by the version of the table of effects that they follow from, and the command."""
 
 
 class Section(Record, frozen=True, omit_defaults=True):

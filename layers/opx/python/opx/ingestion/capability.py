@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from opx.domain.procedures import Step, StepEffects
+from opx.domain.procedures import Step, StoredEffects
 from opx.domain.scopes import Scope
 from opx.ingestion.channels import read_channel_rules
 from opx.ingestion.corpus.capability import Corpus
@@ -92,8 +92,7 @@ class Ingestion:
             catalog=self.corpus.catalog,
             embedder=embedder,
             index=self.indexing.written_index,
-            rules=ChunkingRules(settings.chunk_tokens, settings.chunk_overlap),
-            effects_of=self.effects_of,
+            rules=ChunkingRules(settings.chunk_tokens, settings.chunk_overlap, self.effects_of),
             unit_of_work=self.tables.unit_of_work,
             repeatable=self._repeatable,
             read_threads=self.storage.read_threads,
@@ -109,7 +108,7 @@ class Ingestion:
             clock=installation.clock,
         )
 
-    def effects_of(self, steps: Sequence[Step]) -> StepEffects | None:
+    def effects_of(self, steps: Sequence[Step]) -> StoredEffects | None:
         """Classifies the commands of steps; loads the table with the first command."""
         if not any(step.commands for step in steps):
             return None

@@ -37,7 +37,7 @@ from opx.ingestion.corpus.catalog import BusyError, Catalog, StaleEventError, Ve
 from opx.ingestion.corpus.claims import Claim, current_id
 from opx.ingestion.events import DOCUMENTS_FOLDER, EventOutcome, ObjectEvent, Result
 from opx.ingestion.indexing.editions import OneIndex, Writers
-from opx.ingestion.prepared import ChunkingRules, Chunks, CutDocument, EffectsOf, Extract, Prepared
+from opx.ingestion.prepared import ChunkingRules, Chunks, CutDocument, Extract, Prepared
 from opx.ingestion.reading import DocumentReader, title_path
 from opx.ingestion.states import nothing_to_know
 from opx.ports import (
@@ -295,14 +295,13 @@ class IngestionPipeline:
     contexts: ContextWriter | None = None
     graph: GraphWriter | None = None
     extract: Extract | None = None
-    effects_of: EffectsOf = lambda _steps: None
     writers: Writers = field(default_factory=OneIndex)
     originals: OriginalsProtection | None = None
     cut_before: CutBefore = lambda _key, _fingerprint, _stack: None
     clock: Clock = time.time
 
     def __post_init__(self) -> None:
-        self._chunks = Chunks(self.store, self.rules, self.effects_of, self.extract)
+        self._chunks = Chunks(self.store, self.rules, self.extract)
         self._each = Each(self.read_threads)  # several at a time where reading and storing mean waiting for a network
         self._publisher = Publisher(
             catalog=self.catalog,

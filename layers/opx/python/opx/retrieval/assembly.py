@@ -13,7 +13,8 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, TypeVar
+from itertools import count
+from typing import NamedTuple
 
 from msgspec import Struct, field
 
@@ -39,43 +40,34 @@ _WORD = re.compile(r"[\w.:/-]{2,}\w")
 _NEVER = 0.01
 """Added to a confidence before its logarithm is taken."""
 
+
+class Coefficients(NamedTuple):
+    """Weights of the evidence that a block helps. `terms` is the weight of the question's terms that it has, as a share of
+    all that the documents have (0 to 1), `before` that of the block before it. `passage` is the logarithm of the fused
+    score of the passage around it relative to the best of its document, `confidence` the logarithm of the document's
+    confidence, `units` that of its number of blocks; `position` is relative to the document (0 to 1)."""
+
+    terms: float = 13.40
+    terms_squared: float = -7.80
+    before: float = 1.03
+    passage: float = 0.52
+    describes: float = -1.09
+    links: float = -2.88
+    in_step: float = 0.60
+    warns: float = 0.54
+    position: float = 2.81
+    confidence: float = 0.98
+    rank: float = -0.18
+    units: float = -0.39
+
+
+_OF = Coefficients()
 _DESCRIPTIVE = (SectionKind.SYMPTOMS, SectionKind.IMPACT, SectionKind.BACKGROUND, SectionKind.REFERENCES)
-
-
-class Features(NamedTuple):
-    """Evidence that a block helps. `terms` is the weight of the question's terms that it has, as a share of all that the
-    documents have (0 to 1), `before` that of the block before it. `passage` is the logarithm of the fused score of the
-    passage around it relative to the best of its document, `confidence` the logarithm of the document's confidence,
-    `units` that of its number of blocks; `position` is relative to the document (0 to 1)."""
-
-    terms: float
-    terms_squared: float
-    before: float
-    passage: float
-    describes: float
-    links: float
-    in_step: float
-    warns: float
-    position: float
-    confidence: float
-    rank: float
-    units: float
-
-
-COEFFICIENTS = Features(
-    terms=13.40,
-    terms_squared=-7.80,
-    before=1.03,
-    passage=0.52,
-    describes=-1.09,
-    links=-2.88,
-    in_step=0.60,
-    warns=0.54,
-    position=2.81,
-    confidence=0.98,
-    rank=-0.18,
-    units=-0.39,
-)
+_OF_KIND = {
+    kind: _OF.describes * (kind in _DESCRIPTIVE) + _OF.links * (kind is SectionKind.REFERENCES) for kind in SectionKind
+}
+_NO_PASSAGE = -4.0
+"""`passage` of a block in none of the passages."""
 
 
 class DocumentPassages(Struct):
@@ -91,9 +83,6 @@ class DocumentPassages(Struct):
         return self.results[0]
 
 
-F = TypeVar("F", bound=DocumentPassages)
-
-
 def grouped(results: Sequence[RetrievalResult]) -> list[list[RetrievalResult]]:
     """Groups results by document, in the order of the best of each."""
     groups: dict[str, list[RetrievalResult]] = {}
@@ -104,15 +93,15 @@ def grouped(results: Sequence[RetrievalResult]) -> list[list[RetrievalResult]]:
 
 def choose(
     terms: QuestionTerms,
-    documents: Sequence[F],
+    documents: Sequence[DocumentPassages],
     overheads: Sequence[int],
     budget: int,
-    measure: Callable[[F], int],
+    measure: Callable[[DocumentPassages], int],
 ) -> None:
     """Fills `chosen` of the documents within the budget of tokens. `overheads`: the tokens that each document takes beside
     its blocks; `measure` returns the tokens of a document's blocks as shown, which may be less than their sum."""
-    parts = zip(documents, overheads, _worths(terms, documents), strict=True)
-    filling = _Filling([_Document(*part) for part in parts])
+    weights = terms.shares([found.outline for found in documents])
+    filling = _Filling(list(map(_Document, documents, overheads, map(_worths, documents, count(), weights))))
     filling.fill(budget)
     shown = [(one, overhead) for one, overhead in zip(documents, overheads, strict=True) if one.chosen]
     filling.fill(budget - sum(overhead + measure(one) for one, overhead in shown))
@@ -175,30 +164,22 @@ class _Filling:
 
     def fill(self, room: int) -> None:
         """Chooses units of at most `room` tokens in total."""
-        heap = [entry for number, one in enumerate(self._documents) for entry in _entries(number, one, one.units)]
+        values = [one.values() for one in self._documents]
+        heap = [(-values[number][at], number, at) for number, one in enumerate(self._documents) for at in one.units]
         heapq.heapify(heap)
         while heap and room >= self._least:
             _, number, at = heapq.heappop(heap)
             document = self._documents[number]
-            if document.tokens[at] > room:
-                continue
-            units = document.needed(at)
-            cost = document.cost(units) if units else 0
-            if not units or cost > room:
+            units = document.needed(at) if document.tokens[at] <= room else ()
+            if not units or (cost := document.cost(units)) > room:
                 continue
             opens = not document.found.chosen
             document.choose(units)
             room -= cost
             if opens:  # its other units need no head of the document any more
-                own = [at for _, one, at in heap if one == number]
-                heap = [entry for entry in heap if entry[1] != number] + _entries(number, document, own)
+                values[number] = document.values()
+                heap = [(-values[number][entry[2]], *entry[1:]) if entry[1] == number else entry for entry in heap]
                 heapq.heapify(heap)
-
-
-def _entries(number: int, document: _Document, units: Sequence[int]) -> list[tuple[float, int, int]]:
-    """Units of the document with this number, the best first if sorted."""
-    values = document.values()
-    return [(-values[at], number, at) for at in units]
 
 
 def _units_alone(outline: Outline) -> Iterator[int]:
@@ -214,33 +195,32 @@ def _leads(outline: Outline, unit: Unit) -> bool:
     return outline.slice(unit).rstrip().endswith(":")
 
 
-# -- features
+# -- evidence
 
 
-def _worths(terms: QuestionTerms, documents: Sequence[DocumentPassages]) -> list[list[float]]:
-    """How much each unit of each document probably helps."""
-    weights = terms.shares([found.outline for found in documents])
-    return [_worths_in(found, rank, weights[rank]) for rank, found in enumerate(documents)]
-
-
-def _worths_in(found: DocumentPassages, rank: int, weights: Sequence[float]) -> list[float]:
-    of, outline, passages = COEFFICIENTS, found.outline, _Passages(found)
-    units, length = outline.units, max(len(outline.text), 1)
-    of_document = of.confidence * math.log(found.best.confidence + _NEVER)
-    of_document += of.rank * rank + of.units * math.log(max(len(units), 1))
-    of_sections = [_of_kind(section.kind) + of_document for section in outline.sections]
+def _worths(found: DocumentPassages, rank: int, weights: Sequence[float]) -> list[float]:
+    """The value of each unit of a document, regardless of its length."""
+    units, length = found.outline.units, max(len(found.outline.text), 1)
+    of_document = _OF.confidence * math.log(found.best.confidence + _NEVER) + _OF.rank * rank
+    of_document += _OF.units * math.log(max(len(units), 1))
+    of_sections = [_OF_KIND[section.kind] + of_document for section in found.outline.sections]
     worths = []
-    for unit, weight, before in zip(units, weights, (0.0, *weights), strict=False):
-        score = of_sections[unit.section] + of.passage * passages.evidence(unit) + of.position * unit.start / length
-        score += (of.terms + of.terms_squared * weight) * weight + of.before * before
-        score += of.in_step * (unit.step > 0) + of.warns * unit.warns
-        worths.append(math.exp(score))
+    for unit, weight, before, passage in zip(units, weights, (0.0, *weights), _of_passages(found), strict=False):
+        score = of_sections[unit.section] + (_OF.terms + _OF.terms_squared * weight) * weight + _OF.before * before
+        score += _OF.passage * passage + _OF.position * unit.start / length
+        worths.append(math.exp(score + _OF.in_step * (unit.step > 0) + _OF.warns * unit.warns))
     return worths
 
 
-def _of_kind(kind: SectionKind) -> float:
-    of = COEFFICIENTS
-    return of.describes * (kind in _DESCRIPTIVE) + of.links * (kind is SectionKind.REFERENCES)
+def _of_passages(found: DocumentPassages) -> Iterator[float]:
+    """`Coefficients.passage` of each unit, by the first of the passages that has a part of it."""
+    best = max(map(_level, found.results), default=1.0)
+    spans = [
+        (_span_of(found.outline.text, one), math.log((_level(one) + _NEVER) / (best + _NEVER))) for one in found.results
+    ]
+    placed = [(*span, passage) for span, passage in spans if span]
+    for unit in found.outline.units:
+        yield next((one for start, end, one in placed if start < unit.end and unit.start < end), _NO_PASSAGE)
 
 
 class QuestionTerms:
@@ -313,22 +293,6 @@ def _begins_word(text: str, at: int) -> bool:
 def _prefix(stem: str) -> str:
     """The common prefix of all forms of a stemmed word: Snowball writes `happi` for happy."""
     return stem[:-1] if len(stem) > 3 and stem.endswith("i") else stem
-
-
-class _Passages:
-    """Spans of a document's passages in its text, with the logarithm of their scores relative to the best."""
-
-    def __init__(self, found: DocumentPassages) -> None:
-        best = max(map(_level, found.results), default=1.0)
-        spans = ((_span_of(found.outline.text, result), _level(result)) for result in found.results)
-        self._spans = [(*span, math.log((level + _NEVER) / (best + _NEVER))) for span, level in spans if span]
-
-    def evidence(self, unit: Unit) -> float:
-        """`Features.passage` of a unit; -4 for a unit in none of the passages."""
-        for start, end, evidence in self._spans:
-            if start < unit.end and unit.start < end:
-                return evidence
-        return -4.0
 
 
 def _level(result: RetrievalResult) -> float:

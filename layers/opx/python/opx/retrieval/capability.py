@@ -48,7 +48,7 @@ from opx.settings import MANAGED_ENGINE
 if TYPE_CHECKING:
     from opx.domain.learning import StepWarning
     from opx.domain.outcomes import JudgedPassage
-    from opx.domain.procedures import Classified, Command
+    from opx.domain.procedures import Classified, Command, KnownEffects
     from opx.domain.results import ExpandGraph
     from opx.ports.search import WordsSegments
     from opx.retrieval.calibration.models import CalibrationStore
@@ -66,10 +66,8 @@ log = logging.getLogger(__name__)
 LIBRARY_RERANKERS = ("local", "off")
 """Settings with which no model reranks."""
 
-_COMMANDS = 16_384
-"""Number of commands whose effect is cached: those of 100,000 chunks."""
-_LONG = 500
-"""Characters of a command that isn't cached: there are few."""
+_COMMANDS, _LONG = 16_384, 500
+"""Number of commands whose effect is cached, those of 100,000 chunks, and characters above which one isn't: few are."""
 
 
 class ExperienceByScope(Protocol):
@@ -206,11 +204,11 @@ class Questions:
         from opx.retrieval.handover import Handover
         from opx.runtime.threads import Each
 
-        experience = self.experience()
+        experience, table = self.experience(), self.effects.version
+        known: KnownEffects = {}
         return Handover(
-            read=lambda document_id: self.documents.with_effects(reader, document_id),
-            classify=self._classify,
-            table=self.effects.version,
+            read=lambda document_id: self.documents.outline(reader, document_id, known),
+            classify=lambda command: known.get((table, command)) or self._classify(command),
             warnings_of=lambda passages: experience.warnings_of(reader.visible, passages),
             each=Each(self.corpus.read_threads),
             today=iso_time(self.installation.clock()),

@@ -13,7 +13,7 @@ from opx.domain.documents import KnowledgeDocument
 from opx.domain.handover import DocumentAnswer, NextCall, ShownCommand, StepView, call
 from opx.domain.ids import day_number
 from opx.domain.outcomes import JudgedPassage
-from opx.domain.procedures import Classified, Command, Effect, Outline, Step, StepEffects
+from opx.domain.procedures import Classified, Command, Effect, Outline, Step
 from opx.domain.record import replace
 from opx.domain.results import RetrievalResult
 from opx.domain.titles import disambiguated
@@ -40,10 +40,9 @@ _FOOT, _STEPS = 30, 60
 """Tokens of the call that continues reading, and of the first document's list of steps that aren't shown."""
 
 
-Readable = tuple[KnowledgeDocument, Outline, StepEffects]
+Readable = tuple[KnowledgeDocument, Outline]
 Read = Callable[[str], Readable]
-"""Reads the document with an id, its outline and the effects stored with that. Raises `DocumentNotFoundError` and
-`StoreUnavailableError`."""
+"""Reads the document with an id, with its outline. Raises `DocumentNotFoundError` and `StoreUnavailableError`."""
 
 Classify = Callable[[Command], Classified]
 WarningsOf = Callable[[Callable[[], "Sequence[JudgedPassage]"]], "list[list[StepWarning]]"]
@@ -51,12 +50,10 @@ WarningsOf = Callable[[Callable[[], "Sequence[JudgedPassage]"]], "list[list[Step
 
 
 class Handover(Struct, frozen=True):
-    """Hands documents over to one reader. `today` is a day such as 2026-03-31. Stored effects are those of `table`, the
-    version of the table by which `classify` finds all others."""
+    """Hands documents over to one reader. `today` is a day such as 2026-03-31."""
 
     read: Read
     classify: Classify
-    table: str
     warnings_of: WarningsOf
     each: Each
     today: str
@@ -68,37 +65,26 @@ class Handover(Struct, frozen=True):
         read = self.each(self._readable, [group[0].document_id for group in groups[:MAX_DOCUMENTS]])
         readable = [*read, *[None] * (len(groups) - len(read))]
         outlines = [*map(_outline, groups, read), *map(_nothing_of, groups[len(read) :])]
-        parts = zip(outlines, groups, map(self._stored, readable), strict=True)
-        found = [_Found(outline, group, effects=effects) for outline, group, effects in parts]
+        found = list(map(DocumentPassages, outlines, groups))
         titles = disambiguated([one.best.title for one in found], [one.best.source for one in found])
         frames = [self._frame(terms, *one) for one in zip(titles, found, readable, strict=True)]
         self._choose(terms, found[:MAX_DOCUMENTS], frames, budget)
-        contents = [self._content(one) for one in found]
-        filled = zip(frames, found, contents, self._warned(found, readable, contents), strict=True)
-        return tuple(self._filled(*one) for one in filled)
-
-    def _stored(self, readable: Readable | None) -> StepEffects:
-        """The effects that are stored with a document, if they are those of the present table."""
-        return readable[2] if readable and readable[2].table == self.table else StepEffects()
+        contents = [_Content(one) for one in found]
+        parts = zip(frames, found, contents, self._warned(found, readable, contents), strict=True)
+        return tuple(self._filled(*part) for part in parts)
 
     def _choose(
-        self, terms: QuestionTerms, found: Sequence[_Found], frames: Sequence[DocumentAnswer], budget: int
+        self, terms: QuestionTerms, found: Sequence[DocumentPassages], frames: Sequence[DocumentAnswer], budget: int
     ) -> None:
         overheads = [estimated_tokens(document_text(frame, "")) + _FOOT for frame in frames[: len(found)]]
         room = budget - _STEPS - sum(map(estimated_tokens, mentions(frames[2:])))
         choose(terms, found, overheads, room, self._tokens_of)
 
-    def _tokens_of(self, found: _Found) -> int:
+    def _tokens_of(self, found: DocumentPassages) -> int:
         """Estimated tokens of the chosen blocks, with the lines that name harmful commands."""
-        content = self._content(found)
-        return round(_CAUTION * estimated_tokens("\n".join((content.text, *harm_shown(content.views)))))
-
-    def _content(self, found: _Found) -> _Content:
-        """The chosen blocks as text, made again only if more were chosen since."""
-        if found.content is None or found.content.count != len(found.chosen):
-            found.content = content = _Content(found)
-            content.views = tuple(self._views(found, content))
-        return found.content
+        content = _Content(found)
+        harm = harm_shown(list(self._steps(found.outline, content)))
+        return round(_CAUTION * estimated_tokens("\n".join((content.text, *harm))))
 
     def warnings_in(self, document: KnowledgeDocument, content: str) -> list[StepWarning]:
         """Warnings of steps in a part of a document that were tried before."""
@@ -114,7 +100,7 @@ class Handover(Struct, frozen=True):
             return None
 
     def _warned(
-        self, found: Sequence[_Found], readable: Sequence[Readable | None], contents: Sequence[_Content]
+        self, found: Sequence[DocumentPassages], readable: Sequence[Readable | None], contents: Sequence[_Content]
     ) -> list[list[StepWarning]]:
         def passages() -> list[JudgedPassage]:
             parts = zip(found, readable, contents, strict=True)
@@ -132,7 +118,9 @@ class Handover(Struct, frozen=True):
             log.warning("warnings can't be looked up", exc_info=True)
             return []
 
-    def _frame(self, terms: QuestionTerms, title: str, found: _Found, readable: Readable | None) -> DocumentAnswer:
+    def _frame(
+        self, terms: QuestionTerms, title: str, found: DocumentPassages, readable: Readable | None
+    ) -> DocumentAnswer:
         """The metadata of a document, without its content."""
         best = found.best
         document = readable[0] if readable else None
@@ -162,7 +150,7 @@ class Handover(Struct, frozen=True):
         )
 
     def _filled(
-        self, frame: DocumentAnswer, found: _Found, content: _Content, warned: Sequence[StepWarning]
+        self, frame: DocumentAnswer, found: DocumentPassages, content: _Content, warned: Sequence[StepWarning]
     ) -> DocumentAnswer:
         """Adds the chosen content, its steps and warnings, and the calls that continue reading."""
         text = content.text
@@ -173,74 +161,58 @@ class Handover(Struct, frozen=True):
             content=text,
             line=content.line,
             whole=content.whole,
-            steps=content.views,
+            steps=tuple(self._steps(found.outline, content)),
             warnings=tuple(warning.text for warning in warned),
             next=tuple(_next(frame.document_id, found.outline, content)),
         )
 
-    def _views(self, found: _Found, content: _Content) -> Iterator[StepView]:
-        outline, stored, names = found.outline, found.effects.steps, found.outline.step_names()
+    def _steps(self, outline: Outline, content: _Content) -> Iterator[StepView]:
+        names = outline.step_names()
         for step in _listed(outline.steps, content):
-            effects = stored[step.number - 1] if stored else list(map(self.classify, step.commands))
-            yield _view(outline, step, names, effects, shown=step.number in content.steps, within=content.text)
+            yield self._step(outline, step, names, shown=step.number in content.steps, within=content.text)
 
     def steps(self, outline: Outline, steps: Iterable[Step], shown: Container[int]) -> tuple[StepView, ...]:
         """Steps for readers; `shown` are the numbers of steps with their text in the answer."""
         names = outline.step_names()
-        return tuple(
-            _view(outline, step, names, list(map(self.classify, step.commands)), shown=step.number in shown)
-            for step in steps
+        return tuple(self._step(outline, step, names, shown=step.number in shown) for step in steps)
+
+    def _step(
+        self, outline: Outline, step: Step, names: Mapping[int, str], *, shown: bool, within: str | None = None
+    ) -> StepView:
+        """A step for readers. `within`: only commands in this text."""
+        classified = [(command, self.classify(command)) for command in step.commands]
+        commands = [
+            ShownCommand(
+                command.text,
+                command.language,
+                found.effect,
+                found.blast,
+                found.undo,
+                command.placeholders,
+                found.reason,
+            )
+            for command, found in classified
+            if within is None or _has(within, command)
+        ]
+        effects = [one.effect for _, one in classified]
+        view = StepView(
+            number=step.number,
+            name=names[step.number],
+            step_id=step.step_id,
+            title=step.title,
+            effect=Effect.DESTRUCTIVE if step.destructive else _worst(effects),
+            shown=shown,
+            section=outline.sections[step.section].heading,
+            commands=tuple(commands),
         )
+        if not shown:
+            return view
+        goes_to = names[int(step.goes_to)] if step.goes_to.isdecimal() else step.goes_to
+        return replace(view, **{name: getattr(step, name) for name in _DETAILS}, goes_to=goes_to)
 
 
-class _Found(DocumentPassages):
-    """A found document with the effects that are stored with it, and its chosen blocks as they were last laid out."""
-
-    effects: StepEffects = StepEffects()
-    content: _Content | None = None
-
-
-def _view(
-    outline: Outline,
-    step: Step,
-    names: Mapping[int, str],
-    effects: Sequence[Classified],
-    *,
-    shown: bool,
-    within: str | None = None,
-) -> StepView:
-    """A step for readers, with the effects of its commands. `within`: only commands in this text."""
-    commands = [
-        ShownCommand(
-            command.text,
-            command.language,
-            found.effect,
-            found.blast,
-            found.undo,
-            command.placeholders,
-            found.reason,
-        )
-        for command, found in zip(step.commands, effects, strict=True)
-        if within is None or _has(within, command)
-    ]
-    view = StepView(
-        number=step.number,
-        name=names[step.number],
-        step_id=step.step_id,
-        title=step.title,
-        effect=Effect.DESTRUCTIVE if step.destructive else _worst(effects),
-        shown=shown,
-        section=outline.sections[step.section].heading,
-        commands=tuple(commands),
-    )
-    if not shown:
-        return view
-    goes_to = names[int(step.goes_to)] if step.goes_to.isdecimal() else step.goes_to
-    return replace(view, **{name: getattr(step, name) for name in _DETAILS}, goes_to=goes_to)
-
-
-def _worst(effects: Sequence[Classified]) -> Effect:
-    return max((one.effect for one in effects), key=lambda effect: effect.severity, default=Effect.UNKNOWN)
+def _worst(effects: Sequence[Effect]) -> Effect:
+    return max(effects, key=lambda effect: effect.severity, default=Effect.UNKNOWN)
 
 
 def _passage(title: str, section: str, content: str, document: KnowledgeDocument | None) -> JudgedPassage:
@@ -256,12 +228,8 @@ def _passage(title: str, section: str, content: str, document: KnowledgeDocument
 class _Content:
     """The chosen units of a document as text, with the headings above them."""
 
-    views: tuple[StepView, ...] = ()
-    """The steps of the document for readers."""
-
     def __init__(self, found: DocumentPassages) -> None:
         outline, chosen = found.outline, sorted(found.chosen)
-        self.count = len(chosen)
         self.whole = bool(chosen) and len(chosen) == len(outline.units)
         self.steps = set(whole_steps(outline, found.chosen))
         self.touched = {outline.units[at].step for at in chosen} - {0}

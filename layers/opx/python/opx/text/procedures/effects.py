@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from msgspec import Struct, field
 
 from opx.domain.ids import stable_hash
-from opx.domain.procedures import FOREIGN_CODE, Blast, Classified, Effect, Step, StepEffects
+from opx.domain.procedures import FOREIGN_CODE, Blast, Classified, Effect, Step, StoredEffects
 from opx.domain.record import replace, to_json
 from opx.runtime.knowledge_file import Marked, read_section
 from opx.text.procedures.languages import CMDLET, READ, UNKNOWN, Rulebook, without_undo, worst
@@ -102,10 +102,10 @@ class EffectTable(Struct, frozen=True):
     version: str
     own: Mapping[str, Program] = field(default_factory=dict)
 
-    def of_steps(self, steps: Sequence[Step]) -> StepEffects:
-        """The effects of all commands of an outline's steps."""
-        found = (tuple(self.classify(one.text, one.language) for one in step.commands) for step in steps)
-        return StepEffects(self.version, tuple(found))
+    def of_steps(self, steps: Sequence[Step]) -> StoredEffects:
+        """The effects of all commands of steps."""
+        found = (self.classify(command.text, command.language) for step in steps for command in step.commands)
+        return StoredEffects(self.version, tuple(found))
 
     def classify(self, command: str, language: str = "") -> Classified:
         """The worst effect of a command, which may be a script, a statement of SQL or an HTTP request. Never raises."""
