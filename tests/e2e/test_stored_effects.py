@@ -12,6 +12,7 @@ from opx.domain.procedures import Classified, Effect
 from opx.domain.record import to_json
 from opx.domain.scopes import Identity
 from opx.edges.calling import LocalClient
+from opx.errors import KnowledgeConfigError
 from opx.ingestion.capability import Ingestion
 from opx.ingestion.corpus.chunk_files import outline_data
 from opx.operations.context import Caller, Context
@@ -125,6 +126,16 @@ def test_a_damaged_record_is_logged_and_effects_are_found_anew(
     with caplog.at_level(logging.WARNING):
         assert documents(embedded, QUESTIONS["en"]) == answer
     assert f"the effects of commands in {outline} are damaged" in caplog.text
+
+
+def test_documents_are_ingested_beside_a_faulty_table(
+    embedded: SystemUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def faulty(_: object) -> EffectTable:
+        raise KnowledgeConfigError("unknown effect 'nonsense'")
+
+    monkeypatch.setattr(embedded.services.installation, "declared", faulty)
+    assert "effects" not in stored(embedded, ingest(embedded, TEXTS["en"]))
 
 
 def test_an_outline_without_commands_is_stored_as_by_earlier_releases(embedded: SystemUnderTest) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from opx.domain.procedures import Step, StoredEffects
 from opx.domain.scopes import Scope
+from opx.errors import KnowledgeConfigError
 from opx.ingestion.channels import read_channel_rules
 from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.indexing.capability import Indexing
@@ -109,12 +110,15 @@ class Ingestion:
         )
 
     def effects_of(self, steps: Sequence[Step]) -> StoredEffects | None:
-        """Classifies the commands of steps; loads the table with the first command."""
+        """Classifies the commands of steps, with a table that is read for the first of them."""
         if not any(step.commands for step in steps):
             return None
         from opx.text.procedures.effects import read_effect_table
 
-        return self.installation.declared(read_effect_table).of_steps(steps)
+        try:
+            return self.installation.declared(read_effect_table).of_steps(steps)
+        except KnowledgeConfigError:  # which every question raises: ingestion goes on
+            return None
 
     @property
     def _repeatable(self) -> UnitOfWork:

@@ -187,12 +187,12 @@ def _units_alone(outline: Outline) -> Iterator[int]:
     the units that it introduces."""
     below = [unit for unit in outline.units if unit.head >= 0]
     heads = {unit.head for unit in below if is_row(outline, unit)}
-    heads |= {head for head in {unit.head for unit in below} - heads if _leads(outline, outline.units[head])}
+    heads |= {
+        head
+        for head in {unit.head for unit in below} - heads
+        if outline.slice(outline.units[head]).rstrip().endswith(":")
+    }
     return (at for at in range(len(outline.units)) if at not in heads)
-
-
-def _leads(outline: Outline, unit: Unit) -> bool:
-    return outline.slice(unit).rstrip().endswith(":")
 
 
 # -- evidence
