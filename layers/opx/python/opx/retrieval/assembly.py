@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from msgspec import Struct, field
 
-from opx.domain.procedures import Outline, SectionKind, Unit
+from opx.domain.procedures import Outline, SectionKind
 from opx.domain.results import RetrievalResult
 from opx.retrieval.question import is_identifier
 from opx.text.analyzer import analyze
@@ -66,8 +66,6 @@ _DESCRIPTIVE = (SectionKind.SYMPTOMS, SectionKind.IMPACT, SectionKind.BACKGROUND
 _OF_KIND = {
     kind: _OF.describes * (kind in _DESCRIPTIVE) + _OF.links * (kind is SectionKind.REFERENCES) for kind in SectionKind
 }
-_NO_PASSAGE = -4.0
-"""`passage` of a block in none of the passages."""
 
 
 class DocumentPassages(Struct):
@@ -187,11 +185,8 @@ def _units_alone(outline: Outline) -> Iterator[int]:
     the units that it introduces."""
     below = [unit for unit in outline.units if unit.head >= 0]
     heads = {unit.head for unit in below if is_row(outline, unit)}
-    heads |= {
-        head
-        for head in {unit.head for unit in below} - heads
-        if outline.slice(outline.units[head]).rstrip().endswith(":")
-    }
+    others = {unit.head for unit in below} - heads
+    heads |= {head for head in others if outline.slice(outline.units[head]).rstrip().endswith(":")}
     return (at for at in range(len(outline.units)) if at not in heads)
 
 
@@ -213,14 +208,14 @@ def _worths(found: DocumentPassages, rank: int, weights: Sequence[float]) -> lis
 
 
 def _of_passages(found: DocumentPassages) -> Iterator[float]:
-    """`Coefficients.passage` of each unit, by the first of the passages that has a part of it."""
+    """`Coefficients.passage` of each unit, by the first of the passages that has a part of it; -4 if none has."""
     best = max(map(_level, found.results), default=1.0)
     spans = [
         (_span_of(found.outline.text, one), math.log((_level(one) + _NEVER) / (best + _NEVER))) for one in found.results
     ]
     placed = [(*span, passage) for span, passage in spans if span]
     for unit in found.outline.units:
-        yield next((one for start, end, one in placed if start < unit.end and unit.start < end), _NO_PASSAGE)
+        yield next((one for start, end, one in placed if start < unit.end and unit.start < end), -4.0)
 
 
 class QuestionTerms:
