@@ -263,7 +263,7 @@ class QuestionTerms:
         return found
 
     def _occurrences(self, text: str) -> dict[int, str]:
-        """The terms at beginnings of words in a text of small letters, by their offset: of those that overlap the first, of
+        """The terms at beginnings of words in lower-case text, by their offset: of those that overlap the first, of
         those at one offset the longest. Searched one by one: that takes half the time of a pattern of all of them, and
         compiling a pattern takes longer than reading most documents."""
         hits: dict[int, str] = {}
