@@ -193,7 +193,8 @@ def _keep(system: System, documents: Sequence[SyntheticDocument]) -> None:
         if not expired_since(stored, system.installation.knowledge, today):
             text = "\n\n".join(one.text for one in document.chunks)
             outline = outline_of(stored.document_id, stored.title, text)
-            system.corpus.store.put(outline_file(stored.key, stored.document_id), outline_data(outline))
+            effects = system.ingestion.effects_of(outline.steps)
+            system.corpus.store.put(outline_file(stored.key, stored.document_id), outline_data(outline, effects))
             system.tables.table(DOCUMENTS).put(document_item(stored))
 
 

@@ -201,7 +201,7 @@ class Repairs:
         """Make the outline of a version from its chunks. One of earlier rules is removed: it is made when it is read."""
         document = self._version(difference)
         if document is not None:
-            restore_outline(self._corpus.store, document)
+            restore_outline(self._corpus.store, document, self._ingestion.effects_of)
 
     def _describe_again(self, difference: StoreFinding) -> None:
         """Put the object again, with the metadata of its current version."""

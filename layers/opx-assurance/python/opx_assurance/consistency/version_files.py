@@ -18,6 +18,7 @@ from opx.ingestion.corpus.chunk_files import (
     text_hash,
 )
 from opx.ingestion.corpus.proving import digest_of
+from opx.ingestion.prepared import EffectsOf
 from opx.ports import ObjectStore
 from opx.ports.objects import ObjectIntegrity
 
@@ -86,18 +87,21 @@ class VersionFileChecks:
         return set() if "" in found else found
 
 
-def restore_outline(store: ObjectStore, document: KnowledgeDocument) -> bool:
-    """Makes the outline of a version from its chunks. One that differs from its checksum, as it was of earlier rules, is
-    removed instead: then it is made whenever it is read. False if the chunks are damaged, too."""
+def restore_outline(store: ObjectStore, document: KnowledgeDocument, effects_of: EffectsOf) -> bool:
+    """Makes the outline of a version from its chunks, with the effects of its commands or, as before there were any, without.
+    One that differs from its checksum, as it was of earlier rules or another table of effects, is removed instead: then it
+    is made whenever it is read. False if the chunks are damaged, too."""
     key: DocumentKey = document.key
     try:
-        data = outline_data(rebuilt_outline(store, key, document.document_id, document.title))
+        outline = rebuilt_outline(store, key, document.document_id, document.title)
     except (ObjectNotFoundError, DamagedStoreError):
         return False
     name = outline_file(key, document.document_id)
     store.delete(name)
-    if hashlib.sha256(data).hexdigest() == document.outline_checksum:
-        store.put(name, data)
+    for data in (outline_data(outline, effects_of(outline.steps)), outline_data(outline)):
+        if hashlib.sha256(data).hexdigest() == document.outline_checksum:
+            store.put(name, data)
+            break
     return True
 
 

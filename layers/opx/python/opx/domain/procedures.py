@@ -82,6 +82,18 @@ class Command(Record, frozen=True, omit_defaults=True):
     placeholders: tuple[str, ...] = ()
 
 
+class StoredEffects(Record, frozen=True):
+    """The effects of the commands of all steps of an outline, in order. `table` is the version of the table of effects that
+    they follow from."""
+
+    table: str
+    commands: tuple[Classified, ...]
+
+
+KnownEffects = dict[tuple[str, Command], Classified]
+"""Effects of commands by the version of the table of effects that they follow from, and the command."""
+
+
 class Section(Record, frozen=True, omit_defaults=True):
     """A heading with the text below it, up to the next heading. `path` are the headings above and its own. `start` and
     `end` are character offsets in the document's text; before the first heading, `level` is 0 and `path` empty."""

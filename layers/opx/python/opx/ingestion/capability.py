@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
+from opx.domain.procedures import Step, StoredEffects
 from opx.domain.scopes import Scope
+from opx.errors import KnowledgeConfigError
 from opx.ingestion.channels import read_channel_rules
 from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.indexing.capability import Indexing
@@ -91,7 +93,7 @@ class Ingestion:
             catalog=self.corpus.catalog,
             embedder=embedder,
             index=self.indexing.written_index,
-            rules=ChunkingRules(settings.chunk_tokens, settings.chunk_overlap),
+            rules=ChunkingRules(settings.chunk_tokens, settings.chunk_overlap, self.effects_of),
             unit_of_work=self.tables.unit_of_work,
             repeatable=self._repeatable,
             read_threads=self.storage.read_threads,
@@ -106,6 +108,17 @@ class Ingestion:
             cut_before=cut_before,
             clock=installation.clock,
         )
+
+    def effects_of(self, steps: Sequence[Step]) -> StoredEffects | None:
+        """Classifies the commands of steps, with a table that is read for the first of them."""
+        if not any(step.commands for step in steps):
+            return None
+        from opx.text.procedures.effects import read_effect_table
+
+        try:
+            return self.installation.declared(read_effect_table).of_steps(steps)
+        except KnowledgeConfigError:  # which every question raises: ingestion goes on
+            return None
 
     @property
     def _repeatable(self) -> UnitOfWork:

@@ -26,6 +26,7 @@ from opx.domain.documents import (
 from opx.domain.graph import Statements
 from opx.domain.ids import entry_id
 from opx.domain.knowledge import Category
+from opx.domain.procedures import Step, StoredEffects
 from opx.domain.provenance import Provenance
 from opx.domain.record import replace
 from opx.domain.results import IndexedChunk
@@ -67,12 +68,15 @@ Extract = Callable[
 ]
 """Extracts statements from a document, its chunks and its object. Raises
 `StoreUnavailableError` and `ObjectNotFoundError`."""
+EffectsOf = Callable[[Sequence[Step]], StoredEffects | None]
+"""Classifies the commands of steps; None if there are none."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkingRules:
     tokens: int
     overlap: int
+    effects_of: EffectsOf = lambda _steps: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +164,7 @@ class Chunks:
         document = self._cut(read, lines)
         lines.seek(0)
         document = replace(document, chunks_checksum=hashlib.file_digest(lines, "sha256").hexdigest())
-        document, outline = _outlined(document, read)
+        document, outline = self._outlined(document, read)
         return CutDocument(document, read.category, fingerprint, lines, outline, read.provenance, read.suspected)
 
     def prepare(self, claim: Claim, cut: CutDocument) -> Prepared:
@@ -208,6 +212,17 @@ class Chunks:
             raise UnparsableDocumentError(f"{document.key.source}: the document has no text")
         return replace(document, chunk_count=count, token_count=tokens)
 
+    def _outlined(self, document: KnowledgeDocument, read: ParsedDocument) -> tuple[KnowledgeDocument, bytes]:
+        """The bytes of the outline's file, and the document with a remark on each unclosed code block."""
+        from opx.text.procedures.outline import MAX_CHARACTERS, outline_of
+
+        read.text.seek(0)
+        outline = outline_of(document.document_id, document.title, read.text.read(MAX_CHARACTERS + 1))
+        data = outline_data(outline, self._rules.effects_of(outline.steps))
+        document = replace(document, outline_checksum=hashlib.sha256(data).hexdigest())
+        remarks = tuple(Remark(RemarkKind.IRREGULAR, _UNCLOSED.format(line=line)) for line in outline.unclosed)
+        return (replace(document, remarks=bounded((*document.remarks, *remarks))) if remarks else document), data
+
     def _keep(self, document: KnowledgeDocument, lines: IO[bytes]) -> None:
         """Stores the chunk file."""
         with spool() as data:  # a copy: a store may close the file
@@ -215,18 +230,6 @@ class Chunks:
             shutil.copyfileobj(lines, data)
             data.seek(0)
             self._store.put(chunk_file(document.key, document.document_id), data)  # type: ignore[arg-type]
-
-
-def _outlined(document: KnowledgeDocument, read: ParsedDocument) -> tuple[KnowledgeDocument, bytes]:
-    """The bytes of the outline's file, and the document with a remark on each unclosed code block."""
-    from opx.text.procedures.outline import MAX_CHARACTERS, outline_of
-
-    read.text.seek(0)
-    outline = outline_of(document.document_id, document.title, read.text.read(MAX_CHARACTERS + 1))
-    data = outline_data(outline)
-    document = replace(document, outline_checksum=hashlib.sha256(data).hexdigest())
-    remarks = tuple(Remark(RemarkKind.IRREGULAR, _UNCLOSED.format(line=line)) for line in outline.unclosed)
-    return (replace(document, remarks=bounded((*document.remarks, *remarks))) if remarks else document), data
 
 
 def _statements(extract: Extract, document: KnowledgeDocument, *material: Any) -> Statements:

@@ -13,11 +13,12 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from itertools import count
 from typing import NamedTuple
 
 from msgspec import Struct, field
 
-from opx.domain.procedures import Outline, SectionKind, Unit
+from opx.domain.procedures import Outline, SectionKind
 from opx.domain.results import RetrievalResult
 from opx.retrieval.question import is_identifier
 from opx.text.analyzer import analyze
@@ -39,43 +40,32 @@ _WORD = re.compile(r"[\w.:/-]{2,}\w")
 _NEVER = 0.01
 """Added to a confidence before its logarithm is taken."""
 
+
+class Coefficients(NamedTuple):
+    """Weights of the evidence that a block helps. `terms` is the weight of the question's terms that it has, as a share of
+    all that the documents have (0 to 1), `before` that of the block before it. `passage` is the logarithm of the fused
+    score of the passage around it relative to the best of its document, `confidence` the logarithm of the document's
+    confidence, `units` that of its number of blocks; `position` is relative to the document (0 to 1)."""
+
+    terms: float = 13.40
+    terms_squared: float = -7.80
+    before: float = 1.03
+    passage: float = 0.52
+    describes: float = -1.09
+    links: float = -2.88
+    in_step: float = 0.60
+    warns: float = 0.54
+    position: float = 2.81
+    confidence: float = 0.98
+    rank: float = -0.18
+    units: float = -0.39
+
+
+_OF = Coefficients()
 _DESCRIPTIVE = (SectionKind.SYMPTOMS, SectionKind.IMPACT, SectionKind.BACKGROUND, SectionKind.REFERENCES)
-
-
-class Features(NamedTuple):
-    """Evidence that a block helps. `terms` is the weight of the question's terms that it has, as a share of all that the
-    documents have (0 to 1), `before` that of the block before it. `passage` is the logarithm of the fused score of the
-    passage around it relative to the best of its document, `confidence` the logarithm of the document's confidence,
-    `units` that of its number of blocks; `position` is relative to the document (0 to 1)."""
-
-    terms: float
-    terms_squared: float
-    before: float
-    passage: float
-    describes: float
-    links: float
-    in_step: float
-    warns: float
-    position: float
-    confidence: float
-    rank: float
-    units: float
-
-
-COEFFICIENTS = Features(
-    terms=13.40,
-    terms_squared=-7.80,
-    before=1.03,
-    passage=0.52,
-    describes=-1.09,
-    links=-2.88,
-    in_step=0.60,
-    warns=0.54,
-    position=2.81,
-    confidence=0.98,
-    rank=-0.18,
-    units=-0.39,
-)
+_OF_KIND = {
+    kind: _OF.describes * (kind in _DESCRIPTIVE) + _OF.links * (kind is SectionKind.REFERENCES) for kind in SectionKind
+}
 
 
 class DocumentPassages(Struct):
@@ -108,8 +98,8 @@ def choose(
 ) -> None:
     """Fills `chosen` of the documents within the budget of tokens. `overheads`: the tokens that each document takes beside
     its blocks; `measure` returns the tokens of a document's blocks as shown, which may be less than their sum."""
-    parts = zip(documents, overheads, features_of(terms, documents), strict=True)
-    filling = _Filling([_Document(*part) for part in parts])
+    weights = terms.shares([found.outline for found in documents])
+    filling = _Filling(list(map(_Document, documents, overheads, map(_worths, documents, count(), weights))))
     filling.fill(budget)
     shown = [(one, overhead) for one, overhead in zip(documents, overheads, strict=True) if one.chosen]
     filling.fill(budget - sum(overhead + measure(one) for one, overhead in shown))
@@ -118,13 +108,14 @@ def choose(
 class _Document:
     """The blocks of a document with their value and cost."""
 
-    def __init__(self, found: DocumentPassages, overhead: int, features: Sequence[Features]) -> None:
+    def __init__(self, found: DocumentPassages, overhead: int, worths: Sequence[float]) -> None:
         self.found = found
         self.overhead = overhead
         self.tokens = [unit.tokens + _MARK for unit in found.outline.units]
-        self.worth = [math.exp(sum(map(float.__mul__, COEFFICIENTS, one))) for one in features]
+        self.worths = worths
         self._headed: set[int] = set()
         self._headings: dict[int, int] = {}
+        self._values: dict[int, list[float]] = {}
         self._cautions: dict[int, list[int]] = {}
         for at, unit in enumerate(found.outline.units):
             if unit.cautions and unit.step:
@@ -137,10 +128,13 @@ class _Document:
         wanted = dict.fromkeys((*with_heads(units, at), *self._cautions.get(units[at].step, ())))
         return [one for one in wanted if one not in self.found.chosen]
 
-    def value(self, at: int) -> float:
-        """The value of a unit per token that choosing it now costs."""
+    def values(self) -> list[float]:
+        """The value of each unit per token that choosing it now costs."""
         opening = 0 if self.found.chosen else self.overhead
-        return self.worth[at] / math.pow(max(self.tokens[at] + opening, _SMALL), _PER_TOKEN)
+        if opening not in self._values:
+            lengths = [max(tokens + opening, _SMALL) ** _PER_TOKEN for tokens in self.tokens]
+            self._values[opening] = [worth / length for worth, length in zip(self.worths, lengths, strict=True)]
+        return self._values[opening]
 
     def cost(self, units: Sequence[int]) -> int:
         """The tokens that choosing these units costs."""
@@ -164,29 +158,26 @@ class _Filling:
 
     def __init__(self, documents: Sequence[_Document]) -> None:
         self._documents = documents
+        self._least = min((tokens for one in documents for tokens in one.tokens), default=0)
 
     def fill(self, room: int) -> None:
         """Chooses units of at most `room` tokens in total."""
-        heap = [self._entry(number, at) for number, one in enumerate(self._documents) for at in one.units]
+        values = [one.values() for one in self._documents]
+        heap = [(-values[number][at], number, at) for number, one in enumerate(self._documents) for at in one.units]
         heapq.heapify(heap)
-        while heap:
+        while heap and room >= self._least:
             _, number, at = heapq.heappop(heap)
             document = self._documents[number]
-            if document.tokens[at] > room:
-                continue
-            units = document.needed(at)
-            cost = document.cost(units)
-            if not units or cost > room:
+            units = document.needed(at) if document.tokens[at] <= room else ()
+            if not units or (cost := document.cost(units)) > room:
                 continue
             opens = not document.found.chosen
             document.choose(units)
             room -= cost
             if opens:  # its other units need no head of the document any more
-                heap = [self._entry(*entry[1:]) if entry[1] == number else entry for entry in heap]
+                values[number] = document.values()
+                heap = [(-values[number][entry[2]], *entry[1:]) if entry[1] == number else entry for entry in heap]
                 heapq.heapify(heap)
-
-    def _entry(self, number: int, at: int) -> tuple[float, int, int]:
-        return -self._documents[number].value(at), number, at
 
 
 def _units_alone(outline: Outline) -> Iterator[int]:
@@ -194,49 +185,37 @@ def _units_alone(outline: Outline) -> Iterator[int]:
     the units that it introduces."""
     below = [unit for unit in outline.units if unit.head >= 0]
     heads = {unit.head for unit in below if is_row(outline, unit)}
-    heads |= {head for head in {unit.head for unit in below} - heads if _leads(outline, outline.units[head])}
+    others = {unit.head for unit in below} - heads
+    heads |= {head for head in others if outline.slice(outline.units[head]).rstrip().endswith(":")}
     return (at for at in range(len(outline.units)) if at not in heads)
 
 
-def _leads(outline: Outline, unit: Unit) -> bool:
-    return outline.slice(unit).rstrip().endswith(":")
+# -- evidence
 
 
-# -- features
+def _worths(found: DocumentPassages, rank: int, weights: Sequence[float]) -> list[float]:
+    """The value of each unit of a document, regardless of its length."""
+    units, length = found.outline.units, max(len(found.outline.text), 1)
+    of_document = _OF.confidence * math.log(found.best.confidence + _NEVER) + _OF.rank * rank
+    of_document += _OF.units * math.log(max(len(units), 1))
+    of_sections = [_OF_KIND[section.kind] + of_document for section in found.outline.sections]
+    worths = []
+    for unit, weight, before, passage in zip(units, weights, (0.0, *weights), _of_passages(found), strict=False):
+        score = of_sections[unit.section] + (_OF.terms + _OF.terms_squared * weight) * weight + _OF.before * before
+        score += _OF.passage * passage + _OF.position * unit.start / length
+        worths.append(math.exp(score + _OF.in_step * (unit.step > 0) + _OF.warns * unit.warns))
+    return worths
 
 
-def features_of(terms: QuestionTerms, documents: Sequence[DocumentPassages]) -> list[list[Features]]:
-    """The features of each unit of each document."""
-    weights = terms.shares([found.outline for found in documents])
-    return [_features(found, rank, weights[rank]) for rank, found in enumerate(documents)]
-
-
-def _features(found: DocumentPassages, rank: int, weights: Sequence[float]) -> list[Features]:
-    outline = found.outline
-    passages = _Passages(found)
-    length = max(len(outline.text), 1)
-    confidence = math.log(found.best.confidence + _NEVER)
-    units = math.log(max(len(outline.units), 1))
-    features = []
-    for at, unit in enumerate(outline.units):
-        kind = outline.sections[unit.section].kind
-        features.append(
-            Features(
-                terms=weights[at],
-                terms_squared=weights[at] ** 2,
-                before=weights[at - 1] if at else 0.0,
-                passage=passages.evidence(unit),
-                describes=float(kind in _DESCRIPTIVE),
-                links=float(kind is SectionKind.REFERENCES),
-                in_step=float(unit.step > 0),
-                warns=float(unit.warns),
-                position=unit.start / length,
-                confidence=confidence,
-                rank=float(rank),
-                units=units,
-            )
-        )
-    return features
+def _of_passages(found: DocumentPassages) -> Iterator[float]:
+    """`Coefficients.passage` of each unit, by the first of the passages that has a part of it; -4 if none has."""
+    best = max(map(_level, found.results), default=1.0)
+    spans = [
+        (_span_of(found.outline.text, one), math.log((_level(one) + _NEVER) / (best + _NEVER))) for one in found.results
+    ]
+    placed = [(*span, passage) for span, passage in spans if span]
+    for unit in found.outline.units:
+        yield next((one for start, end, one in placed if start < unit.end and unit.start < end), -4.0)
 
 
 class QuestionTerms:
@@ -246,16 +225,13 @@ class QuestionTerms:
     def __init__(self, question: str) -> None:
         stems = dict.fromkeys(analyze(question, question_languages(question)))
         chosen = [stem for stem in stems if len(stem) > 1][:_MAX_TERMS]
-        prefixes = sorted({_prefix(stem) for stem in chosen}, key=len, reverse=True)
-        self._pattern = re.compile("|".join(map(re.escape, prefixes))) if prefixes else None
+        self._prefixes = sorted({_prefix(stem) for stem in chosen}, key=len, reverse=True)
         self._words = [(word.lower(), word) for word in _WORD.findall(question[:_READ])]
 
     def words_in(self, text: str) -> list[str]:
         """Words from the question's beginning with a form in the text, the longest first; identifiers only unchanged."""
-        if self._pattern is None:
-            return []
         lower = text.lower()
-        found = {match[0] for match in self._pattern.finditer(lower) if _begins_word(lower, match.start())}
+        found = set(self._occurrences(lower).values())
         words = {
             folded: word
             for folded, word in self._words
@@ -276,24 +252,33 @@ class QuestionTerms:
     def _found(self, outline: Outline) -> list[set[str]]:
         """The terms in each unit."""
         found: list[set[str]] = [set() for _ in outline.units]
-        for at, term in self._occurrences(outline):
-            found[at].add(term)
-        return found
-
-    def _occurrences(self, outline: Outline) -> Iterator[tuple[int, str]]:
         text = outline.text.lower()
-        if self._pattern is None or len(text) != len(
-            outline.text
-        ):  # a letter whose small form is longer moves all offsets
-            return
+        if len(text) != len(outline.text):  # a letter whose small form is longer moves all offsets
+            return found
         starts = [unit.start for unit in outline.units]
-        for match in self._pattern.finditer(text):
-            offset = match.start()
-            if not _begins_word(text, offset):
-                continue
+        for offset, term in self._occurrences(text).items():
             at = bisect_right(starts, offset) - 1
             if at >= 0 and offset < outline.units[at].end:
-                yield at, match[0]
+                found[at].add(term)
+        return found
+
+    def _occurrences(self, text: str) -> dict[int, str]:
+        """The terms at beginnings of words in lower-case text, by their offset: of those that overlap the first, of
+        those at one offset the longest. Searched one by one: that takes half the time of a pattern of all of them, and
+        compiling a pattern takes longer than reading most documents."""
+        hits: dict[int, str] = {}
+        for prefix in self._prefixes:
+            at = text.find(prefix)
+            while at >= 0:
+                hits.setdefault(at, prefix)
+                at = text.find(prefix, at + 1)
+        found, end = {}, 0
+        for at in sorted(hits):
+            if at >= end:
+                end = at + len(hits[at])
+                if _begins_word(text, at):
+                    found[at] = hits[at]
+        return found
 
 
 def _begins_word(text: str, at: int) -> bool:
@@ -303,20 +288,6 @@ def _begins_word(text: str, at: int) -> bool:
 def _prefix(stem: str) -> str:
     """The common prefix of all forms of a stemmed word: Snowball writes `happi` for happy."""
     return stem[:-1] if len(stem) > 3 and stem.endswith("i") else stem
-
-
-class _Passages:
-    """Spans of a document's passages in its text, with their scores relative to the best."""
-
-    def __init__(self, found: DocumentPassages) -> None:
-        spans = ((_span_of(found.outline.text, result), result) for result in found.results)
-        self._spans = [(*span, result) for span, result in spans if span]
-        self._best = max(map(_level, found.results), default=1.0)
-
-    def evidence(self, unit: Unit) -> float:
-        """`Features.passage` of a unit; -4 for a unit in none of the passages."""
-        held = next((result for start, end, result in self._spans if start < unit.end and unit.start < end), None)
-        return -4.0 if held is None else math.log((_level(held) + _NEVER) / (self._best + _NEVER))
 
 
 def _level(result: RetrievalResult) -> float:

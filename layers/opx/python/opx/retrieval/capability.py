@@ -47,7 +47,7 @@ from opx.settings import MANAGED_ENGINE
 if TYPE_CHECKING:
     from opx.domain.learning import StepWarning
     from opx.domain.outcomes import JudgedPassage
-    from opx.domain.procedures import Classified, Command
+    from opx.domain.procedures import Classified, Command, KnownEffects
     from opx.domain.results import ExpandGraph
     from opx.ports.search import WordsSegments
     from opx.retrieval.calibration.models import CalibrationStore
@@ -65,10 +65,8 @@ log = logging.getLogger(__name__)
 LIBRARY_RERANKERS = ("local", "off")
 """Settings with which no model reranks."""
 
-_COMMANDS, _LONG_COMMANDS = 16_384, 1024
-"""Numbers of commands whose effect is cached: those of 100,000 chunks. Of long ones there are few, of .3 to 10 ms each."""
-_LONG = 500
-"""Characters of a long command."""
+_COMMANDS, _LONG = 16_384, 500
+"""Number of commands whose effect is cached, those of 100,000 chunks, and characters above which one isn't: few are."""
 
 
 class ExperienceByScope(Protocol):
@@ -206,10 +204,11 @@ class Questions:
         from opx.retrieval.handover import Handover
         from opx.runtime.threads import Each
 
-        experience = self.experience()
+        experience, table = self.experience(), self.effects.version
+        known: KnownEffects = {}
         return Handover(
-            read=lambda document_id: self.documents.outline(reader, document_id),
-            classify=self._classify,
+            read=lambda document_id: self.documents.outline(reader, document_id, known),
+            classify=lambda command: known.get((table, command)) or self._classify(command),
             warnings_of=lambda passages: experience.warnings_of(reader.visible, passages),
             each=Each(self.corpus.read_threads),
             today=iso_time(self.installation.clock()),
@@ -218,18 +217,19 @@ class Questions:
     @cached_property
     def effects(self) -> EffectTable:
         """The table of commands' effects. Raises `KnowledgeConfigError`."""
-        from opx.text.procedures.effects import effect_table, read_effects
+        from opx.text.procedures.effects import read_effect_table
 
-        return effect_table(self.installation.declared(read_effects))
+        return self.installation.declared(read_effect_table)
 
     @cached_property
     def _classify(self) -> Classify:
-        """Classifies a command's effect. The latest are cached, as the same steps are handed over again and again."""
-        short, long = (lru_cache(size)(self.effects.classify) for size in (_COMMANDS, _LONG_COMMANDS))
+        """Classifies a command's effect. The latest are cached: without stored effects, the same steps are handed over again
+        and again."""
+        cached = lru_cache(_COMMANDS)(self.effects.classify)
 
         def classify(command: Command) -> Classified:
-            found = short if len(command.text) <= _LONG else long
-            return found(command.text, command.language)
+            classified = cached if len(command.text) <= _LONG else self.effects.classify
+            return classified(command.text, command.language)
 
         return classify
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from opx.domain.documents import DocumentChunk, DocumentState, KnowledgeDocument
 from opx.domain.ids import ID_LENGTH, iso_time
-from opx.domain.procedures import Outline
+from opx.domain.procedures import KnownEffects, Outline
 from opx.domain.queries import Expand
 from opx.domain.record import replace
 from opx.domain.results import RetrievalResult
@@ -62,17 +62,20 @@ class ReadableDocuments:
         except ObjectNotFoundError:
             raise DocumentNotFoundError(f"the chunks of {document.document_id} are gone: ingest it again") from None
 
-    def outline(self, reader: Reader, document_id: str) -> tuple[KnowledgeDocument, Outline]:
+    def outline(
+        self, reader: Reader, document_id: str, known: KnownEffects | None = None
+    ) -> tuple[KnowledgeDocument, Outline]:
         """The document with this full id, and its outline. Raises `DocumentNotFoundError`, also if its text is gone."""
         document = self.find(reader, document_id.lower())
-        return document, self.outline_of(document)
+        return document, self.outline_of(document, known)
 
-    def outline_of(self, document: KnowledgeDocument) -> Outline:
-        """The outline of a version. Raises `DocumentNotFoundError` if its text is gone."""
+    def outline_of(self, document: KnowledgeDocument, known: KnownEffects | None = None) -> Outline:
+        """The outline of a version; the effects stored with it are added to `known`. Raises `DocumentNotFoundError` if its
+        text is gone."""
         from opx.ingestion.corpus.chunk_files import read_outline
 
         try:
-            return read_outline(self._corpus.store, document.key, document.document_id, document.title)
+            return read_outline(self._corpus.store, document.key, document.document_id, document.title, known)
         except ObjectNotFoundError:
             raise DocumentNotFoundError(f"the text of {document.document_id} is gone: ingest it again") from None
 

@@ -66,9 +66,8 @@ class Handover(Struct, frozen=True):
         readable = [*read, *[None] * (len(groups) - len(read))]
         outlines = [*map(_outline, groups, read), *map(_nothing_of, groups[len(read) :])]
         found = list(map(DocumentPassages, outlines, groups))
-        frames = [self._frame(terms, one, document) for one, document in zip(found, readable, strict=True)]
-        titles = disambiguated([frame.title for frame in frames], [frame.source for frame in frames])
-        frames = [replace(frame, title=title) for frame, title in zip(frames, titles, strict=True)]
+        titles = disambiguated([one.best.title for one in found], [one.best.source for one in found])
+        frames = [self._frame(terms, *one) for one in zip(titles, found, readable, strict=True)]
         self._choose(terms, found[:MAX_DOCUMENTS], frames, budget)
         contents = [_Content(one) for one in found]
         parts = zip(frames, found, contents, self._warned(found, readable, contents), strict=True)
@@ -119,13 +118,15 @@ class Handover(Struct, frozen=True):
             log.warning("warnings can't be looked up", exc_info=True)
             return []
 
-    def _frame(self, terms: QuestionTerms, found: DocumentPassages, readable: Readable | None) -> DocumentAnswer:
+    def _frame(
+        self, terms: QuestionTerms, title: str, found: DocumentPassages, readable: Readable | None
+    ) -> DocumentAnswer:
         """The metadata of a document, without its content."""
         best = found.best
         document = readable[0] if readable else None
         return DocumentAnswer(
             document_id=best.document_id,
-            title=best.title,
+            title=title,
             section=best.section,
             source=best.source,
             category=best.category,

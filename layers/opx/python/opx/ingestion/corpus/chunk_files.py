@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import re
 from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from opx.domain.documents import DocumentChunk, DocumentKey
-from opx.domain.procedures import Outline
+from opx.domain.procedures import KnownEffects, Outline, StoredEffects
 from opx.domain.record import Record, from_json, prepared
 from opx.errors import DamagedStoreError, InvalidInputError
 from opx.ports import ObjectStore
 from opx.ports.objects import read_object
+
+log = logging.getLogger(__name__)
 
 VERSION_FILE = re.compile(r"chunks/([0-9a-f]+)\.(?:jsonl|outline\.json)\Z")
 """Name of a version's file within its scope, with the document id."""
@@ -26,9 +29,12 @@ OUTLINE_RULES = 3
 read."""
 
 
-class _OutlineFile(Record, frozen=True):
+class _OutlineFile(Record, frozen=True, omit_defaults=True):
+    """`effects` is a `StoredEffects`, or JSON that should be one: if it is damaged, the outline is still good."""
+
     rules: int
     outline: Outline
+    effects: object = None
 
 
 def chunk_file(key: DocumentKey, document_id: str) -> str:
@@ -92,22 +98,33 @@ def joined_text(chunks: Iterable[DocumentChunk]) -> Iterator[str]:
             written = chunk.end
 
 
-def outline_data(outline: Outline) -> bytes:
+def outline_data(outline: Outline, effects: StoredEffects | None = None) -> bytes:
     """The bytes of an outline's file."""
-    file = _OutlineFile(OUTLINE_RULES, outline)
+    file = _OutlineFile(OUTLINE_RULES, outline, effects)
     try:
         return msgspec.json.encode(file)
     except UnicodeEncodeError:  # a half of a surrogate pair, which only `json` writes
         return json.dumps(file.to_json(), separators=(",", ":")).encode()
 
 
-def read_outline(store: ObjectStore, key: DocumentKey, document_id: str, title: str) -> Outline:
+def read_outline(
+    store: ObjectStore, key: DocumentKey, document_id: str, title: str, known: KnownEffects | None = None
+) -> Outline:
     """The outline of any version, current or not. A missing or unreadable outline, or one of earlier rules, is built from
-    the chunks. Raises `ObjectNotFoundError` if they are gone, too, and `DamagedStoreError`."""
-    file = _outline_on_file(store, outline_file(key, document_id))
-    if file and file.rules == OUTLINE_RULES:
-        return file.outline
-    return _built(store, key, document_id, title, file.outline.text if file else "")
+    the chunks. Effects that are stored with it are added to `known`. Raises `ObjectNotFoundError` if they are gone, too, and
+    `DamagedStoreError`."""
+    name = outline_file(key, document_id)
+    file = _outline_on_file(store, name)
+    if file is None or file.rules != OUTLINE_RULES:
+        return _built(store, key, document_id, title, file.outline.text if file else "")
+    if known is not None and file.effects is not None:
+        try:
+            stored = from_json(StoredEffects, file.effects)
+            commands = ((stored.table, command) for step in file.outline.steps for command in step.commands)
+            known.update(dict(zip(commands, stored.commands, strict=True)))
+        except (InvalidInputError, ValueError):
+            log.warning("the effects of commands in %s are damaged: they are found again", name)
+    return file.outline
 
 
 def rebuilt_outline(store: ObjectStore, key: DocumentKey, document_id: str, title: str) -> Outline:

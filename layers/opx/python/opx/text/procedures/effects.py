@@ -17,8 +17,9 @@ from typing import Any, TypeVar
 
 from msgspec import Struct, field
 
-from opx.domain.procedures import FOREIGN_CODE, Blast, Classified, Effect
-from opx.domain.record import replace
+from opx.domain.ids import stable_hash
+from opx.domain.procedures import FOREIGN_CODE, Blast, Classified, Effect, Step, StoredEffects
+from opx.domain.record import replace, to_json
 from opx.runtime.knowledge_file import Marked, read_section
 from opx.text.procedures.languages import CMDLET, READ, UNKNOWN, Rulebook, without_undo, worst
 from opx.text.procedures.rules import Arguments, Program, Programs, Rule, by_word
@@ -93,11 +94,18 @@ class _Call(Struct, frozen=True):
 
 
 class EffectTable(Struct, frozen=True):
-    """Immutable. `languages` are kinds of code by the language of a code block, `own` the installation's programs."""
+    """Immutable. `languages` are kinds of code by the language of a code block, `own` the installation's programs. Tables of
+    one `version` classify alike."""
 
     rules: Rulebook
     languages: Mapping[str, str]
+    version: str
     own: Mapping[str, Program] = field(default_factory=dict)
+
+    def of_steps(self, steps: Sequence[Step]) -> StoredEffects:
+        """The effects of all commands of steps."""
+        found = (self.classify(command.text, command.language) for step in steps for command in step.commands)
+        return StoredEffects(self.version, tuple(found))
 
     def classify(self, command: str, language: str = "") -> Classified:
         """The worst effect of a command, which may be a script, a statement of SQL or an HTTP request. Never raises."""
@@ -474,7 +482,8 @@ def effect_table(extra: Mapping[str, Classified] | None = None) -> EffectTable:
         name, _, rest = beginning.partition(" ")
         rule = Rule.parse(rest, given.effect, given.blast)
         rules.setdefault(name, []).append(replace(rule, inverse=tuple(given.undo.split())))
-    return replace(_packaged(), own={name: Program(name, by_word=by_word(many)) for name, many in rules.items()})
+    own = {name: Program(name, by_word=by_word(many)) for name, many in rules.items()}
+    return replace(_packaged(), own=own, version=stable_hash(_packaged().version, to_json(extra)))
 
 
 @cache
@@ -488,10 +497,15 @@ def _packaged() -> EffectTable:
     languages = {name: kind for kind, names in data["languages"].items() for name in names.split()}
     verbs = frozenset(data["verbs"].split())
     rules = Rulebook(Programs(stated, flags), alarms, verbs, alarms | frozenset(data["scanned"].split()))
-    return EffectTable(rules, {"": "shell", **languages})
+    return EffectTable(rules, {"": "shell", **languages}, data["version"])
 
 
 # -- the section of knowledge.yaml
+
+
+def read_effect_table(path: Path | None = None) -> EffectTable:
+    """The packaged table with the file's rules. Raises `KnowledgeConfigError`."""
+    return effect_table(read_effects(path))
 
 
 def read_effects(path: Path | None = None) -> dict[str, Classified]:
