@@ -209,7 +209,7 @@ class TestQuestions:
         def broken(*_: Any, **__: Any) -> Any:
             raise RuntimeError(f"no {CANARY}")
 
-        monkeypatch.setattr(cloud.services.questions, "search", broken)
+        monkeypatch.setattr(cloud.services.questions, "for_reader", broken)
         cloud.ask(f"where is the {CANARY}?")
         output = written(capsys)
         assert "RuntimeError" in output

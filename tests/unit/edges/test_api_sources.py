@@ -39,6 +39,11 @@ def services(tmp_path: Path, pulls: SentMessages) -> Iterator[System]:
         yield made
 
 
+@pytest.fixture
+def handler(services: System) -> Handler:
+    return make_handler(lambda: services)
+
+
 def register(handler: Handler, definition: dict[str, Any], caller: dict[str, Any] = ADMIN) -> tuple[int, Any]:
     return call(handler, "register_source", caller=caller, sourceId="blog", body={"definition": definition})
 

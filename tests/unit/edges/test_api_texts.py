@@ -32,6 +32,11 @@ def services(tmp_path: Path) -> Iterator[System]:
         yield system
 
 
+@pytest.fixture
+def handler(services: System) -> Handler:
+    return make_handler(lambda: services)
+
+
 def read(handler: Handler, source: str = SOURCE, caller: Any = ADA) -> tuple[int, Any]:
     return call(handler, "read_text", query={"source": source}, caller=caller)
 

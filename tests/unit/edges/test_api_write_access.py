@@ -29,6 +29,11 @@ def services(tmp_path: Path) -> Iterator[System]:
         yield system
 
 
+@pytest.fixture
+def handler(services: System) -> Handler:
+    return make_handler(lambda: services)
+
+
 NEEDING_ONE = (
     "prepare_parts",
     "complete_upload",

@@ -47,6 +47,11 @@ def services(tmp_path: Path, signer: NotedSigner) -> Iterator[System]:
         yield system
 
 
+@pytest.fixture
+def handler(services: System) -> Handler:
+    return make_handler(lambda: services)
+
+
 def text_of(services: System, key: str) -> str:
     with services.store.open(key) as stream:
         return stream.read().decode()

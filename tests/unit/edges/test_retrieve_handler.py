@@ -258,7 +258,7 @@ class TestFailing:
         def broken(*_: Any, **__: Any) -> Any:
             raise ZeroDivisionError("secret detail")
 
-        monkeypatch.setattr(services.questions, "search", broken)
+        monkeypatch.setattr(services.questions, "for_reader", broken)
         response = make_handler(lambda: services)(a_function_event("search_runbooks", query="disk"), FakeContext())
         assert state_of(response) == "FAILURE"
         assert text_of(response) == "the request failed; the error was logged"

@@ -66,7 +66,7 @@ def test_a_failure_is_reported_without_its_details(services: System, monkeypatch
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("secret detail")
 
-    monkeypatch.setattr(services.questions, "search", broken)
+    monkeypatch.setattr(services.questions, "for_reader", broken)
     assert tool_of(search_docs, services)(query="q") == "Error: the request failed; the error was logged"
 
 
