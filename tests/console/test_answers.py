@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.console.curation.steps import eventually, go
 from tests.console.served import Console
-from tests.console.test_actions import eventually, go, titled
+from tests.console.test_actions import titled
 from tests.console.test_pages import violations
 
 if TYPE_CHECKING:

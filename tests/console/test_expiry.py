@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.console.curation.steps import eventually
 from tests.console.deployed import DeployedConsole, LocalIssuer
-from tests.console.test_actions import eventually
 from tests.console.test_ask import QUESTION, ask
 from tests.console.test_robustness import AHEAD
 from tests.console.test_sign_in import issuer, opened, signed_in, site

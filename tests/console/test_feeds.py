@@ -14,8 +14,8 @@ from urllib.parse import urlencode
 import pytest
 
 from opx.connectors.deliveries import Delivery
+from tests.console.curation.steps import eventually, go
 from tests.console.served import OPX, Console, running
-from tests.console.test_actions import eventually, go
 from tests.support.redis_server import LocalRedis, NoRedisError, running_redis
 from tests.support.stream_support import an_incident
 from tests.support.webhook_support import KEY, KNOWLEDGE, an_issue, github

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.console.curation.steps import eventually, go
 from tests.console.served import Console
-from tests.console.test_actions import eventually, go
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

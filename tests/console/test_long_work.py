@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.console.curation.steps import eventually, go
 from tests.console.served import Console, running
-from tests.console.test_actions import eventually, go
 from tests.console.test_quality import DISK, add, own_questions, runs
 from tests.doubles.http_double import HttpDouble, Request, Response
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.console.curation.steps import eventually
 from tests.console.served import Console, running
-from tests.console.test_actions import eventually
 from tests.console.test_ask import ask
 from tests.console.test_uploads import DATA, PARTS, SIGNED, choose, stored
 

@@ -16,8 +16,8 @@ from opx.ingestion.corpus.catalog import document_item
 from opx.ports.tables import DOCUMENTS
 from opx.settings import Settings
 from opx.system import bootstrap
+from tests.console.curation.steps import eventually, go
 from tests.console.served import OPX, Console, running
-from tests.console.test_actions import eventually, go
 from tests.console.test_uploads import choose
 from tests.support.builders import a_document
 

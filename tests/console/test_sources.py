@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.console.curation.steps import eventually, go
 from tests.console.served import OPX, Console
-from tests.console.test_actions import eventually, go
 from tests.console.test_pages import violations
 
 if TYPE_CHECKING:

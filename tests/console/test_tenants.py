@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.console.curation.steps import eventually, go
 from tests.console.served import OPX, Console, running
-from tests.console.test_actions import eventually, go
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
