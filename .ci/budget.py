@@ -148,10 +148,11 @@ def problems(budget: dict[str, Any], parts: Figures, whole: dict[str, int]) -> I
             limit = entry[measure] + {"lines": borrowed, "tokens": 10 * borrowed, "files": -(-borrowed // 200)}[measure]
             if figure > limit:
                 yield f"{part}: {figure:,} {measure}, {limit:,} at most. What may leave: {entry['leave']}"
-    borrowed = sum(loan["lines"] for loan in loans)
+    borrowed = sum(loan["lines"] for loan in loans if loan["package"] in budget["library"])
     for name, figure in whole.items():
         entry = budget["whole"][name]
         limit = entry["most"] + (round(1.4 * borrowed) if name == "library_lines" else 0)  # blank lines and docstrings
+        limit += sum(loan["lines"] for loan in loans if loan["package"] == name)
         if figure > limit:
             yield f"{name}: {figure:,}, {limit:,} at most. What may leave: {entry['leave']}"
 

@@ -27,7 +27,7 @@ from opx.domain.queries import Fusion, QueryConfig, SearchMode
 from opx.domain.record import replace
 from opx.domain.results import IndexedChunk
 from opx.ports import DocumentChange, IndexEntry, SearchFilter, SearchRequest, Vector, Vectors
-from opx.retrieval.hybrid import DEPTH, fused_hits
+from opx.retrieval.hybrid import DEPTH, Candidates, fused_hits
 from opx.settings import Settings
 from opx.system import bootstrap
 from opx_quality.evaluation.querying import MODES
@@ -135,7 +135,8 @@ def _latencies(index: EmbeddedIndex, corpus: Corpus, where: SearchFilter, questi
         times = []
         for text, vector in queries:
             started = time.perf_counter()
-            fused_hits(index.search(SearchRequest(where, text, vector, DEPTH[mode])), Fusion.MIN_MAX, 2)
+            response = index.search(SearchRequest(where, text, vector, DEPTH[mode]))
+            fused_hits(Candidates.of(response), Fusion.MIN_MAX, 2)
             times.append(1000 * (time.perf_counter() - started))
         figures[f"{mode}_p50_ms"] = percentile(times, 50)
         figures[f"{mode}_p95_ms"] = percentile(times, 95)

@@ -31,7 +31,7 @@ from opx.ports import Leg
 from opx.retrieval.calibration.questions import without
 from opx.retrieval.confidence import FAR, OTHER
 from opx.retrieval.evidence import CONFIDENCE, NEARNESS, ORDER, Parts, evidence_of, ordered_evidence
-from opx.retrieval.hybrid import BOTH, DEPTH, JUDGED, LEXICAL, VECTOR, FusedHits, fused_hits
+from opx.retrieval.hybrid import BOTH, DEPTH, JUDGED, LEXICAL, VECTOR, Candidates, FusedHits, fused_hits
 from opx.retrieval.judging import PASSAGES, pages_of
 from opx.retrieval.question import focused, value_words
 from opx.settings import Settings
@@ -116,7 +116,9 @@ class _QuestionSearch:
         response = replace(response, chunks={entry: response.chunks[entry] for entry in named})
         question_words = words(self._text, self._languages)
         values = value_words(self._text, self._languages)
-        return fused_hits(response, Fusion.MIN_MAX, PASSAGES, question_words=question_words, values=values)
+        return fused_hits(
+            Candidates.of(response), Fusion.MIN_MAX, PASSAGES, question_words=question_words, values=values
+        )
 
 
 FITTED_SPLITS = ("", "dev")

@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from hypothesis import strategies as st
 
 from opx.domain.queries import Fusion
+from opx.domain.results import IndexedChunk
 from opx.ports import IndexEntry, Leg, SearchResponse
-from opx.retrieval.hybrid import FusedHits, fused_hits
+from opx.retrieval.hybrid import Candidates, FusedHit, FusedHits, fused_hits
 from opx.retrieval.judging import PASSAGES, DocumentHits
+from opx.retrieval.judging_records import made
 from opx.text.fields import words
 from opx_testing.entries import an_entry
 
@@ -31,13 +33,18 @@ def searched(
         {**dict.fromkeys(question_words, 2), **(frequencies or {})},
         50,
     )
-    return fused_hits(response, Fusion.MIN_MAX, per_document, question_words=question_words)
+    return fused_hits(Candidates.of(response), Fusion.MIN_MAX, per_document, question_words=question_words)
 
 
 def a_page(title: str, content: str, document: str = "", index: int = 0) -> IndexEntry:
     """A passage of the document `document`, or of one of its own."""
     name = document or title
     return an_entry(content, title=title, document_id=name, source=f"{name}.md", index=index, section=())
+
+
+def a_fused_hit(indexed: IndexedChunk) -> FusedHit:
+    """A hit of neither leg."""
+    return FusedHit(indexed.entry_id, made(indexed), {indexed.entry_id: indexed}, 1.0)
 
 
 def titles(pages: Sequence[DocumentHits]) -> list[str]:

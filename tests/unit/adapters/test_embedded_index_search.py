@@ -15,9 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opx.adapters.embedded import search_index
 from opx.adapters.embedded.search_index import EmbeddedIndex
-from opx.adapters.embedded.segments import IndexDatabase
 from opx.adapters.embedded.vector_files import quantised, vectors_of
 from opx.domain.documents import DocumentChunk
 from opx.domain.ids import day_number, day_text
@@ -349,33 +347,3 @@ def test_query_of_many_terms_is_answered_by_its_first(index: EmbeddedIndex) -> N
     response = index.search(SearchRequest(EVERY_SCOPE, text, depth=5))
     assert response.lexical.hits == index.search(SearchRequest(EVERY_SCOPE, "disk", depth=5)).lexical.hits
     assert len(response.term_frequencies) == 256
-
-
-@pytest.mark.parametrize("most", [2, 100])
-def test_chunks_that_were_read_once_are_read_again_only_when_they_changed_or_gave_way(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
-) -> None:
-    monkeypatch.setattr(search_index, "_CHUNKS_KEPT", most)
-    index = EmbeddedIndex(tmp_path, model_id="m", dimension=VECTOR_DIMENSION)
-    pages = [an_entry(f"disk full {n}", source=f"{n}") for n in range(5)]
-    index.apply([a_change(page) for page in pages])
-    read: list[int] = []
-    entries = IndexDatabase.entries
-
-    def counted(database: IndexDatabase, locations: Sequence[tuple[int, int]]) -> Any:
-        read.append(len(locations))
-        return entries(database, locations)
-
-    monkeypatch.setattr(IndexDatabase, "entries", counted)
-
-    def texts() -> list[str]:
-        found = index.search(SearchRequest(EVERYONE, "disk", depth=9)).chunks.values()
-        return sorted(one.chunk.content for one in found)
-
-    assert texts() == texts() == [f"disk full {n}" for n in range(5)]
-    ids = [page.indexed.entry_id for page in pages]
-    index.apply([a_removal(pages[0], ids[:1]), a_change(an_entry("disk slow", source="1"), superseded=ids[1:2])])
-    assert texts() == ["disk full 2", "disk full 3", "disk full 4", "disk slow"]
-    assert read[:2] == ([5, 0] if most == 100 else [5, 3])
-    assert read[2] == 1 if most == 100 else read[2] >= 2
-    index.close()

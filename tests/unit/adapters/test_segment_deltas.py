@@ -107,7 +107,7 @@ def test_map_after_commits_is_that_of_all_rows(seed: int, commits: list[tuple[in
     for found, rows in history:  # earlier views didn't change
         expected = SegmentMap(rows)
         assert all(seen(found, where) == seen(expected, where) for where in filters())
-        fields = [SharedFields(row.scope, row.tier, row.language, row.services) for row in rows]
+        fields = [SharedFields(*(getattr(row, name) for name in SharedFields.__struct_fields__)) for row in rows]
         assert [found.shared(row.id) for row in rows] == fields
 
 

@@ -6,17 +6,19 @@ import random
 from pathlib import Path
 
 import pytest
+from msgspec import Struct
 
 from opx.domain.documents import DocumentChunk
 from opx.domain.queries import Fusion, QueryConfig
 from opx.domain.record import replace
 from opx.domain.results import IndexedChunk
 from opx.domain.scopes import Identity
-from opx.hygiene.near_duplicates import BITS, MAX_DISTANCE, Comparable, GroupsOfCopies, fingerprint
+from opx.hygiene.near_duplicates import BITS, MAX_DISTANCE, GroupsOfCopies, are_copies, copy_marks, fingerprint
 from opx.ports import IndexEntry, SearchResponse
-from opx.retrieval.hybrid import FusedHit, fused_hits, groups_of_copies
+from opx.retrieval.hybrid import Candidates, FusedHit, fused_hits, groups_of_copies
 from opx_testing.entries import a_chunk, an_entry
 from tests.support.agent_calls import a_system
+from tests.support.judging_support import a_fused_hit
 from tests.unit.retrieval.test_hybrid import POD, a_response
 
 TEXT = (
@@ -48,7 +50,7 @@ def distance(one: str, other: str) -> int:
 
 
 def are_near_duplicates(one: DocumentChunk, other: DocumentChunk) -> bool:
-    return Comparable(one).is_copy_of(Comparable(other))
+    return are_copies(one, other)
 
 
 def are_alike(one: str, other: str) -> bool:
@@ -154,16 +156,19 @@ def some_copies(chosen: random.Random) -> list[DocumentChunk]:
 @pytest.mark.parametrize("seed", range(10))
 def test_a_chunk_is_grouped_with_the_first_that_it_is_a_copy_of(seed: int) -> None:
     chunks = some_copies(random.Random(seed))
-    marks = [int(fingerprint(one.own_text), 16) for one in chunks]
+    marks = [copy_marks(one, fingerprint(one.own_text)) for one in chunks]
     firsts: list[int] = []
     expected = []
     for at, one in enumerate(chunks):
-        close = [first for first in firsts if (marks[first] ^ marks[at]).bit_count() <= MAX_DISTANCE]
+        close = [
+            first for first in firsts if (marks[first].fingerprint ^ marks[at].fingerprint).bit_count() <= MAX_DISTANCE
+        ]
         group = next((first for first in close if are_near_duplicates(one, chunks[first])), at)
         expected.append(group)
         firsts += [at] if group == at else []
     groups = GroupsOfCopies()
-    assert [groups.place(one, mark, at) for at, (one, mark) in enumerate(zip(chunks, marks, strict=True))] == expected
+    placed = [groups.place(mark, Held(one), at) for at, (one, mark) in enumerate(zip(chunks, marks, strict=True))]
+    assert placed == expected
     assert 3 < len(set(expected)) < len(chunks)
 
 
@@ -178,43 +183,55 @@ ANY = QueryConfig(min_confidence=0.0)
 
 
 def hits(response: SearchResponse, per_document: int = 10) -> tuple[FusedHit, ...]:
-    return fused_hits(response, Fusion.MIN_MAX, per_document).hits
+    return fused_hits(Candidates.of(response), Fusion.MIN_MAX, per_document).hits
 
 
 def chunks(*entries: IndexEntry) -> list[IndexedChunk]:
     return [entry.indexed for entry in entries]
 
 
+class Held(Struct):
+    chunk: DocumentChunk
+
+
+def copies_of(hit: FusedHit) -> list[IndexedChunk]:
+    return [copy.indexed for copy in hit.copies]
+
+
+def groups_of(chunks: list[IndexedChunk]) -> list[list[int]]:
+    return groups_of_copies([a_fused_hit(one) for one in chunks])
+
+
 class TestGroups:
     def test_copies_are_with_the_first_of_them(self) -> None:
         found = chunks(an_original(), POD, an_original(COPY, "b.md"), an_original(TEXT, "c.md"))
-        assert groups_of_copies(found) == [[0, 2, 3], [1]]
+        assert groups_of(found) == [[0, 2, 3], [1]]
 
     def test_nothing_has_no_groups(self) -> None:
-        assert groups_of_copies([]) == []
+        assert groups_of([]) == []
 
     def test_chunks_without_a_fingerprint_have_copies_of_the_same_document_alone(self) -> None:
         old = [replace(indexed, fingerprint="") for indexed in chunks(an_original(), an_original(TEXT, "b.md"))]
         other = replace(an_original(COPY, "c.md").indexed, fingerprint="")
-        assert groups_of_copies([*old, other]) == [[0, 1], [2]]
+        assert groups_of([*old, other]) == [[0, 1], [2]]
 
     def test_close_fingerprints_alone_are_not_enough(self) -> None:
         one, other = chunks(an_original(), an_original(f"{TEXT} CVE-2024-1", "b.md"))
-        assert groups_of_copies([one, replace(other, fingerprint=one.fingerprint)]) == [[0], [1]]
+        assert groups_of([one, replace(other, fingerprint=one.fingerprint)]) == [[0], [1]]
 
 
 class TestHits:
     def test_best_of_equally_trusted_copies_is_shown_with_the_others(self) -> None:
         first, second = an_original(), an_original(COPY, "b.md")
         (shown, other) = hits(a_response([(first, 9.0), (second, 8.0), (POD, 1.0)]))
-        assert (shown.indexed, shown.copies) == (first.indexed, (second.indexed,))
+        assert (shown.indexed, copies_of(shown)) == (first.indexed, [second.indexed])
         assert (other.indexed, other.copies) == (POD.indexed, ())
 
     def test_most_trusted_copy_is_shown_in_the_place_of_the_best(self) -> None:
         blog, ours = an_original(COPY, "blog.md", trust=0.5), an_original(trust=1.0)
         found = hits(a_response([(blog, 9.0), (POD, 5.0), (ours, 1.0)]))
         assert [hit.indexed for hit in found] == [ours.indexed, POD.indexed]
-        assert found[0].copies == (blog.indexed,)
+        assert copies_of(found[0]) == [blog.indexed]
         assert found[0].fused > found[1].fused
 
     def test_a_document_of_which_enough_is_shown_is_not_kept_out_by_its_copies(self) -> None:
@@ -225,9 +242,9 @@ class TestHits:
     def test_levels_of_every_fusion_are_those_of_the_best_copies(self) -> None:
         blog, ours = an_original(COPY, "blog.md", trust=0.5), an_original(trust=1.0)
         response = a_response([(blog, 9.0), (POD, 5.0), (ours, 1.0)])
-        expected = fused_hits(response, Fusion.MIN_MAX, 9).levels
+        expected = fused_hits(Candidates.of(response), Fusion.MIN_MAX, 9).levels
         for method in Fusion:
-            assert fused_hits(response, method, 9).levels == expected
+            assert fused_hits(Candidates.of(response), method, 9).levels == expected
 
 
 class TestAnswers:

@@ -19,7 +19,6 @@ from opx.learning import learned_words as learning
 from opx.learning.learned_words import MAX_REPORT, LearntStore, ScopedWords, report_of
 from opx.learning.outcome_store import KEPT_DAYS, KnownScopes, resolved_partition, rows_of
 from opx.ports.tables import OUTCOMES
-from opx.retrieval.hybrid import FusedHit
 from opx.retrieval.judging import Judged, in_order
 from opx.retrieval.learned_words import StandIn
 from opx.retrieval.query_language import ParsedQuery, parse_query
@@ -28,6 +27,7 @@ from opx.retrieval.stages import Found, add_pages
 from opx_testing.entries import an_entry
 from opx_testing.fake_time import FakeTime
 from tests.support.builders import a_document
+from tests.support.judging_support import a_fused_hit
 from tests.unit.retrieval.test_query import KNOWLEDGE
 
 ACME, SHOP = "client:acme", "client:acme/project:shop"
@@ -267,7 +267,7 @@ class Searched:
 def a_hit(document_id: str, confidence: float) -> Judged:
     indexed = an_entry(document_id).indexed
     indexed = replace(indexed, chunk=replace(indexed.chunk, document_id=document_id))
-    return Judged(FusedHit(indexed, 1.0, None, None), confidence)
+    return Judged(a_fused_hit(indexed), confidence)
 
 
 def a_stand_in() -> StandIn:

@@ -28,6 +28,7 @@ from opx.retrieval.stages import NOT_READ
 from opx_testing.entries import an_entry
 from tests.doubles.hooked_table import CountedReads
 from tests.support.agent_calls import DISK, DISK_TITLE, id_of
+from tests.support.judging_support import a_fused_hit
 from tests.support.outcome_support import (
     ANYTHING,
     CORPUS,
@@ -45,7 +46,7 @@ from tests.support.query_support import a_knowledge_query
 
 
 def a_hit(content: str) -> FusedHit:
-    return FusedHit(an_entry(content).indexed, 1.0, None, None)
+    return a_fused_hit(an_entry(content).indexed)
 
 
 def of(answer: Answer, document_id: str) -> Any:

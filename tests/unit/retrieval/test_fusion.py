@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opx.domain.queries import Fusion
-from opx.retrieval.fusion import LEXICAL_WEIGHT, Scored, fuse, min_max_fusion, reciprocal_rank_fusion
+from opx.retrieval.hybrid import LEXICAL_WEIGHT, Scored, fuse, min_max_fusion, reciprocal_rank_fusion
 
 calm = settings(deadline=None)  # a busy machine is no failure
 METHODS = list(Fusion)

@@ -15,9 +15,20 @@ from opx.domain.queries import Fusion, QueryConfig, SearchMode
 from opx.domain.record import replace
 from opx.domain.results import IndexedChunk
 from opx.ports import HeldDocument, IndexEntry, Leg, SearchFilter, SearchRequest, SearchResponse
-from opx.retrieval.fusion import LEXICAL_WEIGHT, Shortlist
-from opx.retrieval.hybrid import DEPTH, DOCUMENTS_READ, FusedHits, HybridQuery, HybridSearch, fused_hits
-from opx.text.fields import VALUE_WEIGHT, words
+from opx.retrieval.hybrid import (
+    DEPTH,
+    JUDGED,
+    LEXICAL_WEIGHT,
+    SPARE_DOCUMENTS,
+    Candidates,
+    FusedHits,
+    HybridQuery,
+    HybridSearch,
+    accepted_by,
+    every_hit,
+    fused_hits,
+)
+from opx.text.fields import VALUE_WEIGHT
 from opx_testing.entries import EVERYONE, VECTOR_DIMENSION, a_change, an_entry, any_vector
 
 
@@ -39,7 +50,7 @@ def a_response(
 
 
 def sources(response: SearchResponse, per_document: int = 10, method: Fusion = Fusion.MIN_MAX) -> list[IndexedChunk]:
-    return [hit.indexed for hit in fused_hits(response, method, per_document).hits]
+    return [hit.indexed for hit in fused_hits(Candidates.of(response), method, per_document).hits]
 
 
 def without_source(entry: IndexEntry) -> IndexEntry:
@@ -79,12 +90,14 @@ DISK, POD, LOGS = (an_entry(text, source=f"{text}.md") for text in ("disk", "pod
 
 class TestFusedHits:
     def test_nothing_found_is_no_hits(self) -> None:
-        found = fused_hits(SearchResponse(), Fusion.MIN_MAX, 2)
+        found = fused_hits(Candidates.of(SearchResponse()), Fusion.MIN_MAX, 2)
         assert found.hits == ()
         assert found.levels == ()
 
     def test_each_hit_knows_its_place_in_each_leg(self) -> None:
-        found = fused_hits(a_response([(DISK, 9.0), (POD, 1.0)], [(LOGS, 0.9), (DISK, 0.5)]), Fusion.RRF, 2)
+        found = fused_hits(
+            Candidates.of(a_response([(DISK, 9.0), (POD, 1.0)], [(LOGS, 0.9), (DISK, 0.5)])), Fusion.RRF, 2
+        )
         places = {hit.indexed.entry_id: (hit.lexical, hit.vector) for hit in found.hits}
         assert places == {
             DISK.indexed.entry_id: ((1, 9.0), (2, 0.5)),
@@ -93,7 +106,9 @@ class TestFusedHits:
         }
 
     def test_hits_are_in_the_order_of_their_fused_scores(self) -> None:
-        found = fused_hits(a_response([(DISK, 9.0), (POD, 1.0)], [(LOGS, 0.9), (DISK, 0.5)]), Fusion.RRF, 2)
+        found = fused_hits(
+            Candidates.of(a_response([(DISK, 9.0), (POD, 1.0)], [(LOGS, 0.9), (DISK, 0.5)])), Fusion.RRF, 2
+        )
         assert [hit.fused for hit in found.hits] == [1 / 61 + 1 / 62, 1 / 61, 1 / 62]
 
     @pytest.mark.parametrize("method", list(Fusion))
@@ -105,7 +120,7 @@ class TestFusedHits:
 
     def test_failed_leg_is_reported_with_its_reason(self) -> None:
         response = replace(a_response([(DISK, 1.0)]), vector=Leg(error="timed out"))
-        found = fused_hits(response, Fusion.MIN_MAX, 2)
+        found = fused_hits(Candidates.of(response), Fusion.MIN_MAX, 2)
         assert found.failed_legs == {"vector": "timed out"}
         assert [hit.indexed for hit in found.hits] == [DISK.indexed]
 
@@ -131,27 +146,27 @@ class TestThinning:
 
     def test_chunks_without_a_source_are_left_out_if_provenance_is_required(self) -> None:
         response = a_response([(without_source(DISK), 9.0), (POD, 1.0)])
-        found = fused_hits(response, Fusion.MIN_MAX, 2, require_provenance=True)
+        found = fused_hits(Candidates.of(response), Fusion.MIN_MAX, 2, accepts=accepted_by(True, every_hit))
         assert [hit.indexed for hit in found.hits] == [POD.indexed]
-        assert len(fused_hits(response, Fusion.MIN_MAX, 2).hits) == 2
+        assert len(fused_hits(Candidates.of(response), Fusion.MIN_MAX, 2).hits) == 2
 
     def test_twin_with_a_source_takes_the_place_of_one_without(self) -> None:
         bare, sourced = without_source(an_entry("disk full", source="a.md")), an_entry("disk full", source="b.md")
         response = a_response([(bare, 9.0), (sourced, 2.0), (POD, 1.0)])
-        found = fused_hits(response, Fusion.MIN_MAX, 1, require_provenance=True)
+        found = fused_hits(Candidates.of(response), Fusion.MIN_MAX, 1, accepts=accepted_by(True, every_hit))
         assert [hit.indexed for hit in found.hits] == [sourced.indexed, POD.indexed]
 
 
 class TestLevels:
     def test_of_the_default_fusion_are_the_fused_scores(self) -> None:
-        found = fused_hits(a_response([(DISK, 9.0), (POD, 1.0)], [(LOGS, 0.9)]), Fusion.MIN_MAX, 2)
+        found = fused_hits(Candidates.of(a_response([(DISK, 9.0), (POD, 1.0)], [(LOGS, 0.9)])), Fusion.MIN_MAX, 2)
         assert found.levels == tuple(hit.fused for hit in found.hits)
 
     @pytest.mark.parametrize("method", [Fusion.RRF, Fusion.WEIGHTED_RRF])
     def test_of_another_fusion_are_on_the_scale_of_the_default_and_fall(self, method: Fusion) -> None:
         response = a_response([(DISK, 9.0), (POD, 8.9), (LOGS, 0.1)], [(LOGS, 0.9), (DISK, 0.1)])
-        found = fused_hits(response, method, 2)
-        assert sorted(found.levels) == sorted(hit.fused for hit in fused_hits(response, Fusion.MIN_MAX, 2).hits)
+        found, default = (fused_hits(Candidates.of(response), fusion, 2) for fusion in (method, Fusion.MIN_MAX))
+        assert sorted(found.levels) == sorted(hit.fused for hit in default.hits)
         assert list(found.levels) == sorted(found.levels, reverse=True)
         assert found.levels[0] >= LEXICAL_WEIGHT > found.hits[0].fused
 
@@ -159,7 +174,7 @@ class TestLevels:
 class TestTermWeights:
     def weights(self, frequencies: Mapping[str, int], entry_count: int = 10) -> dict[str, float]:
         response = a_response(frequencies=frequencies, entry_count=entry_count)
-        return fused_hits(response, Fusion.MIN_MAX, 2).term_weights
+        return fused_hits(Candidates.of(response), Fusion.MIN_MAX, 2).term_weights
 
     def test_weight_is_lucenes_idf(self) -> None:
         assert self.weights({"disk": 3}) == pytest.approx({"disk": math.log(1 + 7.5 / 3.5)})
@@ -174,7 +189,7 @@ class TestTermWeights:
 
     def test_values_weigh_half(self) -> None:
         response = a_response(frequencies={"disk": 3, "web": 3}, entry_count=10)
-        weights = fused_hits(response, Fusion.MIN_MAX, 2, values={"web"}).term_weights
+        weights = fused_hits(Candidates.of(response), Fusion.MIN_MAX, 2, values={"web"}).term_weights
         assert weights["web"] == pytest.approx(weights["disk"] * VALUE_WEIGHT)
 
     @pytest.mark.parametrize("entry_count", [0, 1, 3])
@@ -194,7 +209,7 @@ class TestRequest:
         where = replace(EVERYONE, tags=("linux",))
         HybridSearch(index).search(HybridQuery("disk", vector), where, QueryConfig(mode=mode))
         (request,) = index.requests
-        assert replace(request, choose=None) == SearchRequest(where, "disk", vector, DEPTH[mode])
+        assert request == SearchRequest(where, "disk", vector, DEPTH[mode])
 
     def test_missing_vector_leaves_the_vector_leg_out(self) -> None:
         index = RecordingIndex()
@@ -211,7 +226,7 @@ class TestWeightOfWords:
             term_frequencies=frequencies,
             entry_count=100,
         )
-        found = fused_hits(response, Fusion.MIN_MAX, 2)
+        found = fused_hits(Candidates.of(response), Fusion.MIN_MAX, 2)
         return next(hit.fused for hit in found.hits if hit.indexed is DISK.indexed)
 
     def test_full_weight_when_the_best_hit_covers_the_question(self) -> None:
@@ -231,7 +246,7 @@ class TestWeightOfWords:
             term_frequencies={"disk": 1, **unseen},
             entry_count=100,
         )
-        found = fused_hits(response, Fusion.MIN_MAX, 2)
+        found = fused_hits(Candidates.of(response), Fusion.MIN_MAX, 2)
         assert found.hits[0].indexed is DISK.indexed
         assert found.hits[0].fused == pytest.approx(0.6)
 
@@ -266,7 +281,7 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         found.append(entry[0])
         return indexed_chunk(entry, row, facts)
 
-    monkeypatch.setattr("opx.adapters.embedded.search_index.indexed_chunk", recording)
+    monkeypatch.setattr("opx.adapters.embedded.segments.indexed_chunk", recording)
     return found
 
 
@@ -274,30 +289,30 @@ def searched(index: EmbeddedIndex, query: HybridQuery, config: QueryConfig | Non
     return HybridSearch(index).search(query, EVERYONE, config or QueryConfig(), per_document=4)
 
 
-QUERY = HybridQuery(QUESTION, any_vector("q"))
+QUERY, MANY = HybridQuery(QUESTION, any_vector("q")), QueryConfig(max_results=50)
 
 
-def test_only_hits_of_the_best_documents_are_decoded(index: EmbeddedIndex, decoded: list[str]) -> None:
+def test_only_hits_that_are_shown_are_decoded(index: EmbeddedIndex, decoded: list[str]) -> None:
     found = searched(index, QUERY)
-    assert found.is_cut
-    assert len(found.hits) == len(set(decoded)) == DOCUMENTS_READ
+    assert decoded == []
+    assert [hit.chunk.title for hit in found.hits[:3]]
+    assert len(decoded) == 3
 
 
-def test_the_hits_are_the_first_of_all(index: EmbeddedIndex) -> None:
-    some, everything = searched(index, QUERY), searched(index, replace(QUERY, whole=True))
-    assert len(everything.hits) == DOCUMENTS
-    assert some.hits == everything.hits[: len(some.hits)]
-    assert not everything.is_cut
+def test_hits_of_the_best_documents_are_kept(index: EmbeddedIndex) -> None:
+    found, more = ([hit.entry_id for hit in searched(index, QUERY, config).hits] for config in (None, MANY))
+    assert len(found) == JUDGED + SPARE_DOCUMENTS
+    assert found == more[: len(found)]
 
 
-def test_more_results_have_more_documents_read(index: EmbeddedIndex) -> None:
-    assert len(searched(index, QUERY, QueryConfig(max_results=50)).hits) > 50
+def test_more_results_have_more_documents(index: EmbeddedIndex) -> None:
+    assert len(searched(index, QUERY, MANY).hits) == 50 + SPARE_DOCUMENTS
 
 
-def test_every_hit_is_read_if_few_of_the_best_may_be_shown(index: EmbeddedIndex) -> None:
-    last = [hit.indexed.entry_id for hit in searched(index, replace(QUERY, whole=True)).hits[-3:]]
-    found = searched(index, replace(QUERY, accepts=lambda indexed: indexed.entry_id in last))
-    assert [hit.indexed.entry_id for hit in found.hits] == last
+def test_documents_that_may_not_be_shown_take_no_other_s_place(index: EmbeddedIndex) -> None:
+    last = [hit.entry_id for hit in searched(index, QUERY, QueryConfig(max_results=60)).hits[-3:]]
+    found = searched(index, replace(QUERY, accepts=lambda hit: hit.entry_id in last))
+    assert [hit.entry_id for hit in found.hits] == last
 
 
 def test_warnings_take_no_page_s_place(index: EmbeddedIndex) -> None:
@@ -308,14 +323,3 @@ def test_warnings_take_no_page_s_place(index: EmbeddedIndex) -> None:
     assert len(found.hits) == len(before.hits)
     assert found.with_warnings is not None
     assert any(hit.indexed.chunk.category == WARNINGS_CATEGORY for hit in found.with_warnings.hits)
-
-
-def test_hits_that_are_not_chosen_keep_their_scores(index: EmbeddedIndex) -> None:
-    choose = Shortlist(3, Fusion.MIN_MAX, tuple(words(QUESTION).items()), frozenset())
-    whole = SearchRequest(EVERYONE, QUESTION, any_vector("q"), 50)
-    response, everything = index.search(replace(whole, choose=choose)), index.search(whole)
-    assert len(response.chunks) == 3
-    for some, every in ((response.lexical, everything.lexical), (response.vector, everything.vector)):
-        assert [score for _, score in some.hits] == [score for _, score in every.hits]
-        chosen = [(name, score) for name, score in some.hits if name in response.chunks]
-        assert chosen == [hit for hit in every.hits if hit[0] in response.chunks]

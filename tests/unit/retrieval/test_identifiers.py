@@ -36,7 +36,7 @@ from opx.retrieval.judging import pages_of
 from opx.retrieval.query import KnowledgeQuery
 from opx.retrieval.question import whole_terms
 from opx.text.analyzer import analyze
-from tests.support.judging_support import a_page, searched
+from tests.support.judging_support import a_fused_hit, a_page, searched
 from tests.support.query_support import RecordingIndex
 from tests.unit.retrieval.test_query import a_query, a_text
 
@@ -212,11 +212,12 @@ class TestMentions:
 )
 def test_passages_hold_an_identifier_in_any_form(name: str, forms: list[str]) -> None:
     texts = [name, *forms, "hook the player, which is connected", "Nothing of it.", f"é {forms[0]}"]
-    chunks = [a_mention(text, number).indexed for number, text in enumerate(texts)]
+    passages = [a_fused_hit(a_mention(text, number).indexed) for number, text in enumerate(texts)]
     term = whole_terms(name)[0]
-    expected = [chunk for chunk in chunks if term in analyze(chunk.chunk.text)]
+    expected = [passage.entry_id for passage in passages if term in analyze(passage.chunk.text)]
     assert len(expected) == len(forms) + 2
-    assert holding(QuestionIdentifier(name, NAME, term, 1), chunks) == expected
+    found = holding(QuestionIdentifier(name, NAME, term, 1), passages)
+    assert [passage.entry_id for passage in found] == expected
 
 
 def judged_mentions(*confidences: float) -> list[JudgedPage]:

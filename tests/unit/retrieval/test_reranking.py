@@ -40,6 +40,7 @@ from opx.runtime.deadlines import deadline
 from opx.runtime.threads import within
 from opx_quality.evaluation.bands import calibration
 from opx_testing.entries import an_entry
+from tests.support.judging_support import a_fused_hit
 
 NO_KNOWLEDGE = KnowledgeModel({}, "")
 ANSWERS, HELPS, NO = (CandidateReading(verdict) for verdict in ReaderVerdict)
@@ -63,7 +64,7 @@ class ScriptedReranker:
 
 def a_hit(name: str, content: str = "", index: int = 0, **fields: Any) -> FusedHit:
     entry = an_entry(content or f"text of {name}", document_id=name, title=name, index=index, **fields)
-    return FusedHit(entry.indexed, 1.0, None, None)
+    return a_fused_hit(entry.indexed)
 
 
 def a_document(name: str, confidence: float, content: str = "", **fields: Any) -> Judged:
@@ -224,8 +225,7 @@ class TestBoundsOfIdentifiers:
 
     def judged(self, *contents: str, title: str = "Library") -> list[JudgedPage]:
         hits = (
-            FusedHit(an_entry(text, document_id=f"d{at}", title=title).indexed, 1.0, None, None)
-            for at, text in enumerate(contents)
+            a_fused_hit(an_entry(text, document_id=f"d{at}", title=title).indexed) for at, text in enumerate(contents)
         )
         return [JudgedPage(DocumentHits(hit.indexed.chunk.document_id, (hit,), 1.0), 0.5) for hit in hits]
 

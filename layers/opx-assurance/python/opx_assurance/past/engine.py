@@ -99,7 +99,7 @@ class PastEngine:
         """A response with enough hits that were current, and their ids. The depth of a fast search is enough."""
         depth = request.depth
         while True:
-            response = self.index.search(replace(request, depth=depth, choose=None))
+            response = self.index.search(replace(request, depth=depth))
             kept = self.versions.current_entries(response.chunks.values())
             legs = (response.lexical, response.vector, response.fused or Leg())
             enough = min(request.depth, DEPTH[SearchMode.FAST])

@@ -17,8 +17,7 @@ from opx.ingestion.files import plan_files
 from opx.operations.system import System
 from opx.ports import Embedder, SearchFilter, SearchRequest, SearchResponse, Vectors
 from opx.ports.search import WrappedEmbedder
-from opx.retrieval.fusion import DEFAULT_FUSION
-from opx.retrieval.hybrid import DEPTH, fused_hits
+from opx.retrieval.hybrid import DEFAULT_FUSION, DEPTH, Candidates, fused_hits
 from opx.retrieval.question import value_words
 from opx.text.fields import words
 from opx.text.languages import question_languages
@@ -70,9 +69,10 @@ class Evaluation:
         question_words, values = words(question, languages), value_words(question, languages)
         legs = {"lexical": response.lexical, "vector": response.vector}
         ranked = {name: self._pages(response.chunks[entry] for entry, _ in leg.hits) for name, leg in legs.items()}
+        candidates = Candidates.of(response)
         for fusion in fusions:
             name = "hybrid" if fusion is DEFAULT_FUSION else f"hybrid ({fusion})"
-            found = fused_hits(response, fusion, 1, question_words=question_words, values=values)
+            found = fused_hits(candidates, fusion, 1, question_words=question_words, values=values)
             ranked[name] = self._pages(hit.indexed for hit in found.hits)
         return ranked
 

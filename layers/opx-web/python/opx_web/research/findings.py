@@ -9,7 +9,7 @@ from typing import Any
 from opx.domain.documents import ChunkMetadata, DocumentChunk
 from opx.domain.record import replace
 from opx.domain.results import Answer, RetrievalResult
-from opx.hygiene.near_duplicates import Comparable
+from opx.hygiene.near_duplicates import are_copies
 from opx.text.fields import query_terms
 from opx_web.reports import Finding
 from opx_web.research.planning import OpenQuestion, SubQuery, one_line
@@ -105,12 +105,12 @@ class CollectedFindings:
 
     def _distinct(self) -> list[_Passage]:
         """The passages by score, near-duplicates collapsed: the most trusted of them, at the best one's rank."""
-        groups: list[tuple[Comparable, list[_Passage]]] = []
+        groups: list[tuple[DocumentChunk, list[_Passage]]] = []
         for passage in sorted(self._passages.values(), key=lambda passage: -passage.result.score):
-            text = Comparable(_chunk(passage.result))
-            group = next((members for first, members in groups if text.is_copy_of(first)), None)
+            chunk = _chunk(passage.result)
+            group = next((members for first, members in groups if are_copies(chunk, first)), None)
             if group is None:
-                groups.append((text, [passage]))
+                groups.append((chunk, [passage]))
             else:
                 group.append(passage)
         return [_as_one(members) for _, members in groups]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from opx.domain.queries import SearchMode
 from opx.facade.knowledge import Knowledge
 from opx.operations.search import Search, search
-from opx.retrieval.fusion import RRF_K, reciprocal_rank_fusion
+from opx.retrieval.hybrid import RRF_K, reciprocal_rank_fusion
 
 if TYPE_CHECKING:
     from opx.edges.factories import CallableTool

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
-from functools import cache, cached_property, lru_cache
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache, lru_cache
 from hashlib import blake2b
 from struct import unpack
-from typing import TypeVar
+from typing import Protocol, TypeVar
+
+from msgspec import Struct
 
 from opx.domain.documents import DocumentChunk
 
@@ -25,9 +27,9 @@ MIN_SIMILARITY = 0.8
 MIN_WORDS = 20
 """Shorter texts are compared word for word: one word is too large a share of them."""
 
-_FIRST_WORDS, _BEGINNING = 4, 80
-_TEXTS_KEPT, _HEADINGS_KEPT = 4096, 8192
-"""Texts and headings whose derived values are kept: the same ones are compared in several steps of an answer."""
+_FIRST_WORDS = 4
+_ANY = "1"
+"""A fingerprint for chunks that are compared whatever theirs are."""
 
 _NUMBER = re.compile(r"\d+")
 _COMPARISON = re.compile(r"[<>]=?|!=")
@@ -60,102 +62,110 @@ def fingerprint(text: str) -> str:
 K = TypeVar("K")
 
 
-class Comparable:
-    """A chunk to be compared with many others: derived values are computed once, at first use."""
+class CopyMarks(Struct, frozen=True, gc=False):
+    """Numbers of a chunk that decide if it is a copy of another one, but for the words that two have in common: its
+    fingerprint (0 for none), hashes of its headings, its first words, its numbers, its distinctive words, its text and the
+    distinctive words of all its headings, and how many words it has."""
 
-    def __init__(self, chunk: DocumentChunk) -> None:
-        self._chunk = chunk
+    fingerprint: int
+    headings: int
+    beginning: int
+    numbers: int
+    distinctive: int
+    text: int
+    subject: int
+    words: int
 
-    @cached_property
-    def _content(self) -> _Content:
-        return _kept_content(self._chunk.content)
-
-    @property
-    def text(self) -> list[str]:
-        return self._content.text
-
-    @cached_property
-    def headings(self) -> tuple[str, ...]:
-        return _headings(self._chunk)
-
-    @cached_property
-    def subject(self) -> frozenset[tuple[str, int]]:
-        """Distinctive words of the title and all headings."""
-        return _distinctive_words(" ".join((self._chunk.title, *self._chunk.section)))
-
-    def is_copy_of(self, other: Comparable) -> bool:
-        """True for near-duplicates: nearly the same words under the same headings, or the same words under others.
+    def may_be_copy_of(self, other: CopyMarks) -> bool:
+        """False if the chunks differ in more than some of their words: nearly the same words under the same headings are a
+        copy, and so are the same words under others.
 
         All identifiers have to be equal, and so do negations and comparisons. Identifiers are what has a digit, an inner
-        capital or an inner mark: hosts, versions, CVE ids, error codes, commands.
+        capital or an inner mark: hosts, versions, CVE ids, error codes, commands. A chunk without a fingerprint, indexed
+        before fingerprints existed, is only a copy of the same text under the same headings.
         """
-        mine, its = self._content, other._content
-        if mine.numbers != its.numbers:
+        is_same = self.headings == other.headings and self.text == other.text
+        if not (self.fingerprint and other.fingerprint):
+            return is_same
+        if self.numbers != other.numbers or (self.fingerprint ^ other.fingerprint).bit_count() > MAX_DISTANCE:
             return False
-        alike, equal = self.headings == other.headings, mine.text == its.text
-        if alike and equal:
-            return True
-        if min(len(mine.text), len(its.text)) < MIN_WORDS:
-            return False
-        if alike:
-            return mine.distinctive == its.distinctive and mine.is_similar_to(its)
-        return equal and self.subject == other.subject
+        if is_same or min(self.words, other.words) < MIN_WORDS:
+            return is_same
+        if self.headings == other.headings:
+            return self.distinctive == other.distinctive
+        return self.text == other.text and self.subject == other.subject
 
 
-class _Content:
-    """The text of a chunk without its headings."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-
-    @cached_property
-    def text(self) -> list[str]:
-        return self._text.lower().split()
-
-    @cached_property
-    def numbers(self) -> frozenset[str]:
-        """All numbers. Each is part of an identifier, so that most differences are found by these."""
-        return frozenset(_NUMBER.findall(self._text))
-
-    @cached_property
-    def distinctive(self) -> frozenset[tuple[str, int]]:
-        return _distinctive_words(self._text)
-
-    @cached_property
-    def counts(self) -> Counter[str]:
-        return Counter(words(self._text))
-
-    def is_similar_to(self, other: _Content) -> bool:
-        common = (self.counts & other.counts).total()
-        return common >= MIN_SIMILARITY * max(self.counts.total(), other.counts.total())
+def copy_marks(chunk: DocumentChunk, fingerprint: str) -> CopyMarks:
+    """The marks of a chunk; `fingerprint` is its hexadecimal one, or "" for none."""
+    text = chunk.content.lower().split()
+    subject = _distinctive_words(" ".join((chunk.title, *chunk.section)))
+    return CopyMarks(
+        fingerprint=int(fingerprint or "0", 16),
+        headings=_hash(_headings(chunk)),
+        beginning=_hash(text[:_FIRST_WORDS]),
+        numbers=_hash(sorted(frozenset(_NUMBER.findall(chunk.content)))),  # most differences are found by these
+        distinctive=_hash(sorted(map(str, _distinctive_words(chunk.content)))),
+        text=_hash(text),
+        subject=_hash(sorted(map(str, subject))),
+        words=len(text),
+    )
 
 
-_kept_content = lru_cache(maxsize=_TEXTS_KEPT)(_Content)
+def are_copies(one: DocumentChunk, other: DocumentChunk) -> bool:
+    """True for near-duplicates, whatever their fingerprints."""
+    return _are_copies(copy_marks(one, _ANY), one, copy_marks(other, _ANY), other)
+
+
+def _are_copies(mine: CopyMarks, one: DocumentChunk, its: CopyMarks, other: DocumentChunk) -> bool:
+    return mine.may_be_copy_of(its) and (mine.text == its.text or _are_similar(one, other))
+
+
+def _hash(words: Sequence[str]) -> int:
+    data = "\n".join(words).encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(data, digest_size=8).digest(), "little")
+
+
+class HoldsChunk(Protocol):
+    """A chunk that may be read only when it is asked for."""
+
+    @property
+    def chunk(self) -> DocumentChunk: ...
 
 
 class GroupsOfCopies:
     """Finds the group of near-duplicates that each of many chunks belongs to: that of the first chunk that it is a copy of.
 
     A copy has the same headings or the same text. So only chunks with the same headings, or that begin alike, are compared,
-    and of these only those with a close fingerprint.
+    of these only those with a close fingerprint, and the words only of those with the same marks.
     """
 
     def __init__(self) -> None:
-        self._firsts: list[tuple[int, int, Comparable]] = []
-        self._alike: defaultdict[tuple[str, ...] | str, list[int]] = defaultdict(list)
+        self._firsts: list[tuple[int, CopyMarks, HoldsChunk]] = []
+        self._alike: defaultdict[int, list[int]] = defaultdict(list)
 
-    def place(self, chunk: DocumentChunk, mark: int, new: int) -> int:
-        """The group of a chunk whose fingerprint is `mark`; `new`, a group that begins with it, if it is no copy."""
-        alike, begins = self._alike[_headings(chunk)], self._alike[_first_words(chunk.content)]
-        mine = Comparable(chunk)
+    def place(self, marks: CopyMarks, holder: HoldsChunk, new: int) -> int:
+        """The group of a chunk; `new`, a group that begins with it, if it is no copy. The chunk is read only if its words
+        have to be compared."""
+        alike, begins = self._alike[marks.headings], self._alike[marks.beginning]
         for at in sorted({*alike, *begins}) if alike or begins else ():
-            group, other, first = self._firsts[at]
-            if (other ^ mark).bit_count() <= MAX_DISTANCE and mine.is_copy_of(first):
+            group, its, other = self._firsts[at]
+            if marks.may_be_copy_of(its) and (marks.text == its.text or _are_similar(holder.chunk, other.chunk)):
                 return group
         alike.append(len(self._firsts))
         begins.append(len(self._firsts))
-        self._firsts.append((new, mark, mine))
+        self._firsts.append((new, marks, holder))
         return new
+
+
+def _are_similar(one: DocumentChunk, other: DocumentChunk) -> bool:
+    mine, its = _counts(one.content), _counts(other.content)
+    return (mine & its).total() >= MIN_SIMILARITY * max(mine.total(), its.total())
+
+
+@lru_cache(maxsize=1024)
+def _counts(text: str) -> Counter[str]:
+    return Counter(words(text))
 
 
 _MOST_COMPARED = 50
@@ -165,20 +175,20 @@ _MOST_COMPARED = 50
 def copies(chunks: Iterable[tuple[K, DocumentChunk]]) -> Iterator[tuple[K, K, DocumentChunk]]:
     """Finds near-duplicates among the chunks of different documents: yields the document of the first one, that of the copy,
     and the copy. Only chunks with the same headings or the same text can be copies, so that no others are compared."""
-    alike: defaultdict[int, list[tuple[K, Comparable]]] = defaultdict(list)
+    alike: defaultdict[int, list[tuple[K, CopyMarks, DocumentChunk]]] = defaultdict(list)
     for document, chunk in chunks:
-        mine = Comparable(chunk)
-        if not mine.text:
+        mine = copy_marks(chunk, _ANY)
+        if not mine.words:
             continue
-        buckets = [alike[hash(tuple(mine.headings))], alike[hash(tuple(mine.text))]]
-        known = [one for bucket in buckets for one in bucket]
-        first = next((other for other, its in known if other != document and mine.is_copy_of(its)), None)
+        buckets = [alike[mine.headings], alike[mine.text]]
+        known = (held for bucket in buckets for held in bucket if held[0] != document)
+        first = next((name for name, its, other in known if _are_copies(mine, chunk, its, other)), None)
         if first is not None:
             yield first, document, chunk
             continue
         for bucket in buckets:
             if len(bucket) < _MOST_COMPARED:
-                bucket.append((document, mine))
+                bucket.append((document, mine, chunk))
 
 
 def words(text: str) -> list[str]:
@@ -197,21 +207,7 @@ def _distinctive_words(text: str) -> frozenset[tuple[str, int]]:
 
 def _headings(chunk: DocumentChunk) -> tuple[str, ...]:
     """The title and the last heading, letters and digits only: `NodeDown` equals `Node down`."""
-    return _letters_of(chunk.title, chunk.section[-1:])
-
-
-@lru_cache(maxsize=_HEADINGS_KEPT)
-def _letters_of(title: str, section: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(map(_letters, (title, *section)))
-
-
-@lru_cache(maxsize=_TEXTS_KEPT)
-def _first_words(text: str) -> str:
-    """The first words, which chunks with the same text have in common."""
-    found = text[:_BEGINNING].split(None, _FIRST_WORDS)
-    if len(found) <= _FIRST_WORDS:  # the last one may be cut
-        found = text.split(None, _FIRST_WORDS)
-    return " ".join(found[:_FIRST_WORDS]).lower()
+    return tuple(map(_letters, (chunk.title, *chunk.section[-1:])))
 
 
 def _letters(heading: str) -> str:

@@ -12,7 +12,7 @@ from opx.domain.ids import stable_hash
 from opx.domain.knowledge import WARNINGS_CATEGORY
 from opx.domain.outcomes import DocumentOutcomes, JudgedPassage
 from opx.domain.record import replace
-from opx.domain.results import IndexedChunk, RetrievalResult
+from opx.domain.results import RetrievalResult
 from opx.domain.scopes import scope_of_key
 from opx.learning.outcome_store import (
     LEARNT,
@@ -67,7 +67,7 @@ class LearnedExperience:
         keys = [known_key(scope, WARNINGS) for scope in known[WARNINGS]]
         room = (MAX_READ - len(keys)) // max(len(known[OUTCOMES]), 1)
         best_first = sorted(judged, key=lambda one: -one.score)
-        documents = dict.fromkeys(one.hit.indexed.key_id for one in best_first)
+        documents = dict.fromkeys(one.hit.record.facts.key_id for one in best_first)
         keys += [head_key(scope, key) for key in islice(documents, max(room, 1)) for scope in known[OUTCOMES]]
         items = self.table.get_many(keys)
         heads = [item for item in items if item["entry"] != WARNINGS]
@@ -143,25 +143,24 @@ class HitExperience:
         self._heads = heads
         self._tried = tried
         self._document_of = document_of
-        self._indexed = {_chunk_key(one.hit.indexed): one.hit.indexed for one in judged}
+        self._judged = judged
         self._moved: dict[str, float] = {}
 
     def weighed(self, judged: Sequence[Judged]) -> list[Judged]:
         return [self._weighed(one) for one in judged]
 
     def _weighed(self, judged: Judged) -> Judged:
-        chunk = judged.hit.indexed.chunk
-        heads = [head.seen_from(chunk.document_id) for head in self._heads.get(judged.hit.indexed.key_id, ())]
+        heads = [head.seen_from(judged.document_id) for head in self._heads.get(judged.hit.record.facts.key_id, ())]
         if not heads:
             return judged
         together = heads[0]
         for head in heads[1:]:
             together = together.plus(head)
-        outcome = together.score_of(chunk.section)
+        outcome = together.score_of(judged.hit.chunk.section)
         if not outcome.tally.all.total:
             return judged
         if outcome.factor != 1.0:
-            self._moved[judged.hit.indexed.entry_id] = round(outcome.factor, 6)
+            self._moved[judged.hit.entry_id] = round(outcome.factor, 6)
         return replace(judged, outcome=outcome)
 
     @property
@@ -174,7 +173,7 @@ class HitExperience:
     def _warned(self, result: RetrievalResult) -> RetrievalResult:
         if result.category == WARNINGS_CATEGORY:
             return result
-        indexed = self._indexed.get((result.document_id, str(result.metadata.get("chunkId", ""))))
+        indexed = next((one.hit.indexed for one in self._judged if one.document_id == result.document_id), None)
         passage = JudgedPassage(
             title=result.title,
             section=result.section,
@@ -195,7 +194,3 @@ def _by_key(items: Sequence[Item]) -> Mapping[str, Sequence[DocumentOutcomes]]:
     for key_id, outcomes in readable(lambda item: (str(item["entry"]), DocumentOutcomes.from_json(item)), by_scope):
         found.setdefault(key_id, []).append(outcomes)
     return found
-
-
-def _chunk_key(indexed: IndexedChunk) -> tuple[str, str]:
-    return indexed.chunk.document_id, indexed.chunk.chunk_id

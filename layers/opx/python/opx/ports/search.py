@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import mul
 from pathlib import Path
@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from opx.domain.documents import DocumentKey
 from opx.domain.graph import Origin, Statements
+from opx.domain.knowledge import Tier
 from opx.domain.results import IndexedChunk
 from opx.domain.scopes import Scope
 
@@ -153,17 +154,12 @@ class SearchFilter(Struct, frozen=True):
         return bool(self.title_terms or self.required_terms or self.excluded_terms)
 
 
-Choose = Callable[["SearchResponse", Callable[[str], tuple[str, str]]], Set[str]]
-"""Returns those hits of a response that are worth reading. Its hits have names that are no entry ids, and of the chunks it
-has that of the best lexical hit only. The second argument returns id and category of a hit's document."""
-
-
 class SearchRequest(Struct, frozen=True):
     """A search of up to two legs: `text` for the lexical, `vector` for the other; None leaves the leg out.
 
     `depth` bounds the hits of each leg. `languages` are the candidate languages of the text, the likeliest first: a word
     scores as the best of its terms in them (`opx.text.analyzer.words`). `values` are words, by their first term, whose scores
-    count `VALUE_WEIGHT`. `choose`: an engine that scores hits before it reads their chunks reads only the chosen ones.
+    count `VALUE_WEIGHT`.
     """
 
     filter: SearchFilter
@@ -172,7 +168,6 @@ class SearchRequest(Struct, frozen=True):
     depth: int = 50
     languages: tuple[str, ...] = ("en",)
     values: frozenset[str] = frozenset()
-    choose: Choose | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,10 +180,30 @@ class Leg:
     took_ms: float | None = field(default=None, compare=False)
 
 
+class DocumentFacts(Struct, frozen=True, gc=False):
+    """Facts of a document that its chunks share, as judging needs them."""
+
+    document_id: str
+    key_id: str
+    category: str
+    tier: Tier
+    trust: float
+    source_uri: str
+    last_updated: str
+    tags: tuple[str, ...]
+
+
+class StoredRecord(Struct, frozen=True, gc=False):
+    """The judging record of a chunk as an engine stores it (`opx.retrieval.judging_records`), with facts of its document."""
+
+    facts: DocumentFacts
+    data: bytes
+
+
 class SearchResponse(Struct, frozen=True):
-    """Both legs and every chunk they name; of a request that chooses, the chosen ones: other hits have names that are no
-    entry ids. `term_frequencies` maps each word of the text, by its first term, to the
-    number of entries that contain it, and `entry_count` is the total number of entries.
+    """Both legs and every chunk they name. `term_frequencies` maps each word of the text, by its first term, to the
+    number of entries that contain it, and `entry_count` is the total number of entries. `records` are those of chunks that
+    have a stored one: others are made from the chunk. An engine may decode a chunk when it is asked for.
 
     An engine that fuses by itself has no legs and no statistics. It returns one list, `fused`, with relevance scores in
     [0, 1]. `notes` are shown to readers of the answer.
@@ -201,6 +216,7 @@ class SearchResponse(Struct, frozen=True):
     entry_count: int = 0
     fused: Leg | None = None
     notes: tuple[str, ...] = ()
+    records: Mapping[str, StoredRecord] = msgspec.field(default_factory=dict)
 
 
 class IndexEntry(Struct, frozen=True):

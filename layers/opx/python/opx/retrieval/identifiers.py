@@ -12,16 +12,17 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
+import numpy as np
 from msgspec import Struct, field
 
+from opx.domain.documents import DocumentChunk
 from opx.domain.record import replace
-from opx.domain.results import Absent, IndexedChunk
+from opx.domain.results import Absent
 from opx.retrieval.confidence import JudgedPage
-from opx.retrieval.evidence import grams
-from opx.retrieval.fusion import terms_of
-from opx.retrieval.hybrid import JUDGED, FusedHits
+from opx.retrieval.hybrid import JUDGED, FusedHit, FusedHits
 from opx.retrieval.judging import DocumentHits
-from opx.retrieval.question import Question, contains, folded, identifiers, whole_terms
+from opx.retrieval.judging_records import Terms, grams, hashed
+from opx.retrieval.question import Question, contains, folded, required_groups, whole_terms
 
 ABOUT, ONLY_MENTION, FEW_MENTION = 0.98, 0.96, 0.9
 """Confidences of a document about an identifier of the question, of the only one that mentions it or is clearly meant, and
@@ -157,20 +158,10 @@ def kind_of(name: str) -> str:
     return next((kind for kind, shape in _KINDS if shape.fullmatch(name)), OTHER)
 
 
-_NO_SEPARATORS = dict.fromkeys(map(ord, "._-'"))
-_INFLECTED = 4
-"""Letters at the end of a stem that may differ from those of a word with this stem."""
-
-
-def holding(named: QuestionIdentifier, chunks: Iterable[IndexedChunk]) -> list[IndexedChunk]:
-    """The chunks with the identifier's term, in any spelling."""
-    begins, stem = folded(named.name)[:3], named.term.translate(_NO_SEPARATORS)
-    stem = stem[: max(len(begins), len(stem) - _INFLECTED)]
-
-    def may_have(text: str) -> bool:
-        return begins in text and (not text.isascii() or stem in text.translate(_NO_SEPARATORS))
-
-    return [chunk for chunk in chunks if may_have(chunk.chunk.text.casefold()) and named.term in terms_of(chunk)]
+def holding(named: QuestionIdentifier, passages: Iterable[FusedHit]) -> list[FusedHit]:
+    """The passages with the identifier's term, in any spelling."""
+    term = hashed([named.term])[0]
+    return [passage for passage in passages if term in passage.record.terms]
 
 
 def _has(text: str, name: str) -> bool:
@@ -264,31 +255,41 @@ def _meant_of(mentions: Sequence[JudgedPage], named: QuestionIdentifier) -> Iter
 
 def _is_about(judged: JudgedPage, named: QuestionIdentifier) -> bool:
     """True if a document has this name. For an alert also if it begins with the name, or lists it as its symptom."""
-    name = folded(named.name)
-    return any(
-        any(_has(text, name) for text in _names_of(hit.indexed))
-        or (named.kind == ALERT and _states_usage(hit.indexed) and _has(hit.indexed.chunk.content, name))
-        for hit in judged.page.hits
-    )
+    name, facts = folded(named.name), judged.page.best.record.facts
+    if any(_has(text, name) for text in (facts.source_uri.rstrip("/").rpartition("/")[2], *facts.tags)):
+        return True
+    return any(_heads(chunk, name, named) for chunk in _with_words_of(judged, named))
 
 
-def _states_usage(indexed: IndexedChunk) -> bool:
+def _heads(chunk: DocumentChunk, name: str, named: QuestionIdentifier) -> bool:
+    if any(_has(text, name) for text in (chunk.title, *chunk.section)):
+        return True
+    return named.kind == ALERT and _states_usage(chunk) and _has(chunk.content, name)
+
+
+def _states_usage(chunk: DocumentChunk) -> bool:
     """True if a passage states when to use its document."""
-    return indexed.chunk.chunk_index == 0 or any(map(_WHEN.search, indexed.chunk.section))
+    return chunk.chunk_index == 0 or any(map(_WHEN.search, chunk.section))
 
 
 def _mentions(judged: JudgedPage, named: QuestionIdentifier) -> bool:
     name = folded(named.name)
-    return any(_has(hit.indexed.chunk.text, name) for hit in judged.page.hits)
+    return any(_has(chunk.text, name) for chunk in _with_words_of(judged, named))
 
 
-def _names_of(indexed: IndexedChunk) -> Iterator[str]:
-    """Names of the document and of the section of a passage."""
-    chunk = indexed.chunk
-    yield chunk.title
-    yield indexed.source_uri.rstrip("/").rpartition("/")[2]
-    yield from chunk.tags
-    yield from chunk.section
+def _with_words_of(judged: JudgedPage, named: QuestionIdentifier) -> Iterator[DocumentChunk]:
+    """The passages of a document that have the words of an identifier: only these are worth reading."""
+    groups = _required(named.name)
+    return (
+        hit.chunk
+        for hit in judged.page.hits
+        if all(np.isin(group, hit.record.terms, assume_unique=True).any() for group in groups)
+    )
+
+
+@lru_cache(256)
+def _required(name: str) -> list[Terms]:
+    return [hashed(group) for group in required_groups(name)]
 
 
 def _at_least(judged: JudgedPage, confidence: float, why: str) -> JudgedPage:
@@ -381,10 +382,7 @@ def _siblings(judged: JudgedPage) -> Iterator[str]:
     """The title of a document and the identifiers in its passages."""
     yield judged.page.best.indexed.chunk.title
     for hit in judged.page.evidence:
-        yield from _identifiers_in(hit.indexed.chunk.text[:2000])
-
-
-_identifiers_in = lru_cache(2048)(identifiers)
+        yield from hit.record.identifiers
 
 
 def _likeness(one: str, other: str) -> float:

@@ -15,9 +15,10 @@ from opx.domain.ids import iso_time
 from opx.domain.knowledge import PATTERNS_CATEGORY, WARNINGS_CATEGORY, KnowledgeModel, Tier
 from opx.domain.queries import Basis
 from opx.domain.record import replace
-from opx.domain.results import IndexedChunk, RetrievalResult, ScoreParts
+from opx.domain.results import RetrievalResult, ScoreParts
 from opx.ports import CandidateReading, Clock
 from opx.retrieval.hybrid import FusedHit, FusedHits, collapse_near_duplicates
+from opx.retrieval.judging_records import JudgingRecord
 
 if TYPE_CHECKING:
     from opx.domain.outcomes import OutcomeScore
@@ -59,18 +60,18 @@ class Judged(Struct, frozen=True, gc=False):
 
     @property
     def document_id(self) -> str:
-        return self.hit.indexed.chunk.document_id
+        return self.hit.document_id
 
     @property
     def score(self) -> float:
         """Confidence x trust, and x the outcomes of the document."""
-        score = self.confidence * self.hit.indexed.trust
+        score = self.confidence * self.hit.record.facts.trust
         return score if self.outcome is None else score * self.outcome.factor
 
     @property
     def warns(self) -> bool:
         """True for a warning of a step."""
-        return self.hit.indexed.chunk.category == WARNINGS_CATEGORY
+        return self.hit.record.facts.category == WARNINGS_CATEGORY
 
 
 def result_of(judged: Judged, day: str = "", document: KnowledgeDocument | None = None) -> RetrievalResult:
@@ -119,9 +120,9 @@ def result_of(judged: Judged, day: str = "", document: KnowledgeDocument | None 
 def without_copies(judged: Sequence[Judged]) -> list[Judged]:
     """Keeps the most trusted of near-duplicates, at the best one's rank. The others are named with it."""
     kept = []
-    for _, chosen, others in collapse_near_duplicates(judged, lambda one: one.hit.indexed):
+    for _, chosen, others in collapse_near_duplicates(judged, lambda one: one.hit):
         if others:
-            copies = (copy for other in others for copy in (other.hit.indexed, *other.hit.copies))
+            copies = (copy for other in others for copy in (other.hit, *other.hit.copies))
             hit = replace(chosen.hit, copies=(*chosen.hit.copies, *copies))
             kept.append(replace(chosen, hit=hit))
         else:
@@ -169,10 +170,10 @@ def _stated(document: KnowledgeDocument) -> dict[str, Any]:
 
 def _copies(hit: FusedHit) -> list[dict[str, Any]]:
     """Near-duplicates as JSON, each document once, at most `MAX_COPIES`."""
-    others: dict[str, IndexedChunk] = {}
-    for indexed in hit.copies:
-        others.setdefault(indexed.key_id, indexed)
-    others.pop(hit.indexed.key_id, None)
+    others: dict[str, FusedHit] = {}
+    for copy in hit.copies:
+        others.setdefault(copy.record.facts.key_id, copy)
+    others.pop(hit.record.facts.key_id, None)
     return [
         {
             "documentId": indexed.chunk.document_id,
@@ -181,7 +182,7 @@ def _copies(hit: FusedHit) -> list[dict[str, Any]]:
             "tier": indexed.tier.value,
             "trust": indexed.trust,
         }
-        for indexed in islice(others.values(), MAX_COPIES)
+        for indexed in (copy.indexed for copy in islice(others.values(), MAX_COPIES))
     ]
 
 
@@ -239,18 +240,17 @@ class Validity:
         """The day of a question: of its `as_of` time, or today."""
         return (as_of or iso_time(self._clock()))[:DAY]
 
-    def on(self, day: str) -> Callable[[IndexedChunk], bool]:
+    def on(self, day: str) -> Callable[[JudgingRecord], bool]:
         """Filter of the hits that are valid on a day: they don't expire before or on it, and aren't of a hidden category."""
 
         by_update = cache(self._expires_by_update)
 
-        def valid(indexed: IndexedChunk) -> bool:
-            category = indexed.chunk.category
+        def valid(record: JudgingRecord) -> bool:
+            category, expires = record.facts.category, record.expires
             if category in self._hidden:
                 return False
-            expires = indexed.expires
             if not expires and by_update(category):
-                expires = expiry_of(category, indexed.last_updated, self._knowledge)
+                expires = expiry_of(category, record.facts.last_updated, self._knowledge)
             return not expires or day < expires
 
         return valid
@@ -301,7 +301,7 @@ def pages_of(found: FusedHits) -> list[DocumentHits]:
     hits: dict[str, list[FusedHit]] = {}
     levels: dict[str, float] = {}
     for hit, level in zip(found.hits, found.levels, strict=True):
-        name = hit.indexed.chunk.document_id
+        name = hit.document_id
         hits.setdefault(name, []).append(hit)
         levels.setdefault(name, level)
     pages = [DocumentHits(name, tuple(some), levels[name]) for name, some in hits.items()]
@@ -367,8 +367,8 @@ def ranked(question: str, judged: Sequence[Judged]) -> list[Judged]:
     none is surer than the best of these; hits from the internet come last."""
     if not calls_for_action(question):
         return in_order(judged)
-    outside = [hit for hit in judged if hit.hit.indexed.tier is Tier.INTERNET]
-    inside = [hit for hit in judged if hit.hit.indexed.tier is not Tier.INTERNET]
+    outside = [hit for hit in judged if hit.hit.record.facts.tier is Tier.INTERNET]
+    inside = [hit for hit in judged if hit.hit.record.facts.tier is not Tier.INTERNET]
     helpful = [hit for hit in inside if not hit.is_report and hit.confidence >= WORTHLESS]
     most = max((hit.confidence for hit in helpful), default=1.0)
     reports = [replace(hit, confidence=min(hit.confidence, most)) for hit in inside if hit.is_report]

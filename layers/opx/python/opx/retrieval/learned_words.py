@@ -15,7 +15,7 @@ from opx.domain.outcomes import LearntPage
 from opx.domain.record import replace
 from opx.hygiene.untrusted import quoted, spoken
 from opx.ports import SearchEngine, SearchFilter, SearchRequest
-from opx.retrieval.fusion import terms_of
+from opx.retrieval.hybrid import terms_of
 from opx.retrieval.query_language import ParsedQuery
 from opx.retrieval.question import Question, TermChange, Why
 from opx.retrieval.rewording import QuestionWord, words_of

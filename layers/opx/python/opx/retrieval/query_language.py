@@ -19,9 +19,10 @@ from opx.domain.ids import day_number, day_text, first_day, shortened
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.queries import MAX_QUERY_CHARACTERS, QueryConfig
 from opx.domain.record import replace
-from opx.domain.results import Absent, IndexedChunk
+from opx.domain.results import Absent
 from opx.errors import InvalidInputError
 from opx.ports import SearchEngine, SearchFilter
+from opx.retrieval.judging_records import JudgingRecord
 from opx.retrieval.operators import MAX_OPERATORS, Operator, OperatorKind, normalised, operators, paths_of, problem
 from opx.retrieval.question import Question, TermChange, contains, folded, identifiers, required_groups, whole_terms
 from opx.text.languages import question_languages
@@ -278,7 +279,7 @@ class ParsedQuery(Struct):
     typed: Question
     where: SearchFilter = SearchFilter(scopes=())
     day: str = ""
-    valid: Callable[[IndexedChunk], bool] | None = None
+    valid: Callable[[JudgingRecord], bool] | None = None
     engine: SearchEngine = None  # type: ignore[assignment]  # set by the stage that searches
     by_words: bool = False
     partial: bool = False

@@ -61,7 +61,7 @@ def identifiers(text: str) -> tuple[str, ...]:
     if "://" in text or "http" in text.lower():
         found = dict.fromkeys(_WHOLE.findall(text)[:MAX_IDENTIFIERS])
         text = _WHOLE.sub(" ", text)
-    for piece in _BREAKS.split(text, _MOST_WORDS)[:_MOST_WORDS]:
+    for piece in dict.fromkeys(_BREAKS.split(text, _MOST_WORDS)[:_MOST_WORDS]):
         if len(found) == MAX_IDENTIFIERS:
             break
         word = piece.rstrip(_ENDS).lstrip(_ENDS.replace(".", ""))

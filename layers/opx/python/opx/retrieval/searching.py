@@ -19,7 +19,7 @@ from msgspec import Struct
 from opx.domain.knowledge import NO_KNOWLEDGE, KnowledgeModel, Tier
 from opx.domain.queries import Fusion, SearchMode
 from opx.domain.record import replace
-from opx.domain.results import IndexedChunk, TierStep
+from opx.domain.results import TierStep
 from opx.errors import EmbeddingError, IndexUnavailableError, StoreUnavailableError
 from opx.ports import Embedder, Item, SearchFilter, Vector
 from opx.ports.search import WrappedEmbedder
@@ -157,7 +157,6 @@ class TierSearch:
             _accepts(query),
             by_meaning=self.rules.legs == VECTOR and vector is not None,
             values=value_words(query.text, query.languages),
-            whole=query.question.exact,
         )
 
     def _named(self, query: ParsedQuery, hits: FusedHits) -> Sequence[QuestionIdentifier]:
@@ -188,32 +187,32 @@ class TierSearch:
             return hits
         from opx.retrieval.identifiers import holding
 
-        read = {chunk.entry_id: chunk for passages in hits.passages.values() for chunk in passages}
-        shown = {chunk.entry_id for hit in hits.hits for chunk in (hit.indexed, *hit.copies)}
-        is_cut = hits.is_cut or len(read) >= DEPTH[query.config.mode]
-        holders: dict[str, IndexedChunk] = {}
+        read = {passage.entry_id: passage for passages in hits.passages.values() for passage in passages}
+        shown = {one.entry_id for hit in hits.hits for one in (hit, *hit.copies)}
+        is_cut = len(read) >= DEPTH[query.config.mode]
+        holders: dict[str, FusedHit] = {}
         missing = []
         for identifier in rare:
-            chunks = holding(identifier, read.values())
-            holders |= {chunk.entry_id: chunk for chunk in chunks}
-            if is_cut and len(chunks) < (identifier.count or 0):
+            passages = holding(identifier, read.values())
+            holders |= {passage.entry_id: passage for passage in passages}
+            if is_cut and len(passages) < (identifier.count or 0):
                 missing.append(identifier.term)
-        more = []
+        more: list[FusedHit] = []
         if missing:
             more += self._entries(query, replace(where, required_terms=(*where.required_terms, tuple(missing))))
-        if left := bound - {chunk.chunk.document_id for chunk in read.values()}:
+        if left := bound - {passage.document_id for passage in read.values()}:
             allowed = left.intersection(where.document_ids or left)
             more += self._entries(query, replace(where, document_ids=tuple(sorted(allowed)))) if allowed else []
-        holders |= {chunk.entry_id: chunk for chunk in more}
+        holders |= {passage.entry_id: passage for passage in more}
         accepts = accepted_by(query.config.require_provenance, _accepts(query))
         added = [
-            FusedHit(chunk, 0.0, None, None)
-            for chunk in holders.values()
-            if chunk.entry_id not in shown and (accepts is None or accepts(chunk))
+            FusedHit(entry, passage.record, passage.chunks)
+            for entry, passage in holders.items()
+            if entry not in shown and accepts(passage)
         ]
         own = hits.instructions
         if own is not None:
-            ours = [hit for hit in added if not self.knowledge.is_report(hit.indexed.chunk.category)]
+            ours = [hit for hit in added if not self.knowledge.is_report(hit.record.facts.category)]
             hits = replace(hits, instructions=_with_hits(own, ours))
         return _with_hits(hits, added)
 
@@ -227,12 +226,10 @@ class TierSearch:
         reports = [page for page in pages if page.page.document_id not in instructions]
         return self._judgement(query, hits.instructions).pages, reports
 
-    def _entries(self, query: ParsedQuery, where: SearchFilter) -> list[IndexedChunk]:
+    def _entries(self, query: ParsedQuery, where: SearchFilter) -> Sequence[FusedHit]:
         with query.timed("search"):
-            response = HybridSearch(query.engine, self.knowledge).search(
-                HybridQuery(query.text, None, whole=True), where, query.config, per_document=PASSAGES
-            )
-        return [hit.indexed for hit in response.hits]
+            search = HybridSearch(query.engine, self.knowledge).search
+            return search(HybridQuery(query.text, None), where, query.config, per_document=PASSAGES).hits
 
     @staticmethod
     def _certain(
@@ -274,7 +271,7 @@ class TierSearch:
                 page.least,
                 page.most,
                 page.why,
-                is_report=is_report(hit.indexed.chunk.category),
+                is_report=is_report(hit.record.facts.category),
             )
             for page in pages
             for hit in page.page.hits[:most]
@@ -298,8 +295,7 @@ def _with_hits(hits: FusedHits, added: Sequence[FusedHit]) -> FusedHits:
         return hits
     passages = dict(hits.passages)
     for hit in added:
-        name = hit.indexed.chunk.document_id
-        passages[name] = (*passages.get(name, ()), hit.indexed)
+        passages[hit.document_id] = (*passages.get(hit.document_id, ()), hit)
     return replace(hits, hits=(*hits.hits, *added), levels=(*hits.levels, *[0.0] * len(added)), passages=passages)
 
 
@@ -308,14 +304,15 @@ def _is_narrow(where: SearchFilter) -> bool:
     return replace(where, scopes=(), tiers=()) != SearchFilter(scopes=())
 
 
-def _accepts(query: ParsedQuery) -> Accepts | None:
+def _accepts(query: ParsedQuery) -> Accepts:
     question, valid = query.question, query.valid
 
-    def accepts(indexed: IndexedChunk) -> bool:
-        matches = question.matches(indexed.chunk.title, indexed.chunk.section, indexed.chunk.content)
-        return matches and (valid is None or valid(indexed))
+    def accepts(hit: FusedHit) -> bool:
+        if valid is not None and not valid(hit.record):
+            return False
+        return not question.exact or question.matches(hit.chunk.title, hit.chunk.section, hit.chunk.content)
 
-    return accepts if question.exact else valid
+    return accepts
 
 
 # -- routing

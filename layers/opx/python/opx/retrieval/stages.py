@@ -446,7 +446,7 @@ class ShowResults:
         return state
 
     def _results(self, query: ParsedQuery, hits: Sequence[Judged]) -> list[RetrievalResult]:
-        names = [(hit.hit.indexed.key_id, hit.document_id) for hit in hits]
+        names = [(hit.hit.record.facts.key_id, hit.document_id) for hit in hits]
         try:
             documents = self.documents(names)
         except StoreUnavailableError:
@@ -527,7 +527,7 @@ class Relate:
     def apply(self, query: ParsedQuery, state: Found) -> Found:
         if not (query.config.expand_graph or seeks_exposure(query.query)):
             return state
-        hits = [Hit(hit.hit.indexed.key_id, hit.hit.indexed.chunk.chunk_id, hit.confidence) for hit in state.judged]
+        hits = [Hit(hit.hit.record.facts.key_id, hit.hit.chunk.chunk_id, hit.confidence) for hit in state.judged]
         text = query.query[:MAX_QUERY_CHARACTERS]  # `service:checkout` is a filter of searches, here a name
         tiers = frozenset(query.config.searched_tiers)
         with query.timed(self.name):

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import takewhile
+from itertools import islice, takewhile
 
 from opx.adapters.embedded.lexical import Location
-from opx.domain.results import IndexedChunk
 from opx.ports import Leg
 
 SPARE_HITS = 16
@@ -35,22 +34,13 @@ def levelled(scored: Sequence[Scored]) -> list[Scored]:
 
 def with_ties(scored: Sequence[Scored], depth: int) -> list[Scored]:
     """The first `depth` hits, and those that tie with the last of them. Only these are worth reading."""
-    rounded = [(location, round(score, _SCORE_DIGITS)) for location, score in scored]
-    if len(rounded) <= depth:
-        return rounded
-    last = rounded[depth - 1][1]
-    return rounded[:depth] + list(takewhile(lambda hit: hit[1] == last, rounded[depth:]))
+    rounded = ((location, round(score, _SCORE_DIGITS)) for location, score in scored)
+    first = list(islice(rounded, depth))
+    return first + list(takewhile(lambda hit: hit[1] == first[-1][1], rounded)) if first else []
 
 
-def provisional_name(location: Location) -> str:
-    """The name of a hit whose chunk is not read; of equal scores, the earlier location comes first."""
-    return f"{location[0]:012}/{location[1]:08}"
-
-
-def leg_of(scored: Sequence[Scored], found: Mapping[Location, IndexedChunk], depth: int) -> Leg:
-    """The hits in order: best first, equal scores by id. Those whose chunk isn't among the found ones have their provisional
-    names."""
-    ids = {location: chunk.entry_id for location, chunk in found.items()}
-    hits = [(ids.get(location) or provisional_name(location), score) for location, score in scored]
+def leg_of(scored: Sequence[Scored], ids: Mapping[Location, str], depth: int) -> Leg:
+    """The hits with ids, in order: best first, equal scores by id."""
+    hits = [(ids[location], score) for location, score in scored if location in ids]
     hits.sort(key=lambda hit: (-hit[1], hit[0]))
     return Leg(tuple(hits[:depth]))

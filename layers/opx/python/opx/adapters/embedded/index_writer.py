@@ -23,17 +23,22 @@ from opx.adapters.embedded.segments import (
     SegmentRow,
     entry_line,
     indexed_chunk,
+    unpacked,
 )
 from opx.adapters.embedded.vector_files import ROWS, StoredRows, VectorWriter, paths_of
 from opx.domain.ids import day_number
 from opx.domain.results import IndexedChunk
 from opx.errors import IndexUnavailableError, UnwritableStoreError
 from opx.ports import DocumentChange, IndexEntry, Vectors
+from opx.retrieval.judging_records import packed_record
 
 log = logging.getLogger(__name__)
 
 _BLOCK = 256
 """Entries held in memory at a time."""
+
+_RECORDS, _FILLED = "judging_records", 500
+"""The property of an index whose entries all have judging records, and how many a batch makes of those that are missing."""
 
 _DEAD_ROWS_KEPT = 10_000
 _LOCK_SECONDS = 120
@@ -95,6 +100,7 @@ class IndexWriter:
         """Writes the batch and makes it visible at once; returns each change's entry ids."""
         batch = secrets.token_hex(8)
         self._compact()
+        self._fill_records()
         buried = self._clean_up()
         with self._database.transaction():
             self._database.forget_file_checksums()
@@ -163,6 +169,20 @@ class IndexWriter:
             self._database.set_meta(ROWS, fresh.name)
             self._database.next_generation(None, slot)
 
+    def _fill_records(self) -> None:
+        """Makes the judging records of some entries that an earlier release wrote; the next batch continues."""
+        if self._database.meta(_RECORDS):
+            return
+        with self._database.transaction():
+            missing = self._database.without_records(_FILLED)
+            for row in list(self._database.entries(missing)):
+                chunk = indexed_chunk((row.entry_id, unpacked(row.line)), *self._database.segment(row.segment))
+                self._database.add_records(row.segment, [(row.position, packed_record(chunk))])
+            if len(missing) < _FILLED:
+                self._database.set_meta(_RECORDS, "complete")
+            else:
+                log.info("judging records of %d entries of an earlier release were made; more follow", len(missing))
+
     def _write(self, change: DocumentChange, batch: str) -> list[str]:
         written: list[str] = []
         fresh: set[int] = set()
@@ -202,6 +222,7 @@ class IndexWriter:
     ) -> list[tuple[int, str, str]]:
         rows = [(position + n, item.entry_id, entry_line(item)) for n, item in enumerate(block)]
         self._database.add_entries(segment, rows)
+        self._database.add_records(segment, [(position + n, packed_record(item)) for n, item in enumerate(block)])
         for n, item in enumerate(block):
             self._lexical.add(segment, position + n, batch, item)
         return rows

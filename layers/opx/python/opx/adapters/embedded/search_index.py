@@ -10,9 +10,9 @@ from __future__ import annotations
 import logging
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set, Sized
 from contextlib import contextmanager
-from itertools import count, islice
+from itertools import compress, count
 from pathlib import Path
 from threading import Lock
 
@@ -20,16 +20,15 @@ import numpy as np
 from msgspec import Struct
 
 from opx.adapters.embedded.durable_files import make_folders
-from opx.adapters.embedded.hits import SPARE_HITS, Scored, leg_of, levelled, provisional_name, with_ties
-from opx.adapters.embedded.lexical import MAX_QUERY_TERMS, LexicalReader, LexicalSearcher, Location
+from opx.adapters.embedded.hits import SPARE_HITS, Scored, leg_of, levelled, with_ties
+from opx.adapters.embedded.lexical import MAX_QUERY_TERMS, LexicalReader, LexicalSearcher
 from opx.adapters.embedded.segment_map import Mask, Numbers, SegmentMap
-from opx.adapters.embedded.segments import Generation, IndexDatabase, index_errors, indexed_chunk
+from opx.adapters.embedded.segments import Generation, IndexDatabase, SegmentFields, StoredChunks, index_errors
 from opx.adapters.embedded.vector_files import ROWS, Floats, StoredRows, stored_rows
 from opx.adapters.embedded.vectors import NearestRows, best_of_each
 from opx.domain.record import replace
-from opx.domain.results import IndexedChunk
 from opx.errors import IncompatibleIndexError, InvalidInputError
-from opx.ports import DocumentChange, HeldDocument, SearchFilter, SearchRequest, SearchResponse
+from opx.ports import DocumentChange, HeldDocument, SearchFilter, SearchRequest, SearchResponse, StoredRecord
 from opx.text.analyzer import ANALYZER_VERSION
 from opx.text.fields import Words, first_words
 
@@ -53,9 +52,6 @@ _SPARE_SHARE = 1.3
 _FEW_DOCUMENTS = 8
 """Documents of a batch up to which its writer gets little memory."""
 
-_CHUNKS_KEPT = 4096
-"""Chunks that a process keeps of those that searches found, about 3 KB each."""
-
 
 class _View(Struct, frozen=True):
     """One consistent state: the live segments, their vectors and terms, and its generation. Later states use `rows`, too."""
@@ -65,33 +61,6 @@ class _View(Struct, frozen=True):
     rows: StoredRows
     nearest: NearestRows
     lexical: LexicalSearcher
-
-
-class _KeptChunks:
-    """Chunks that searches found, the latest of them. As a segment never changes, a chunk is valid while its segment is."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._lock = Lock()
-        self._chunks: dict[Location, IndexedChunk] = {}
-
-    def among(self, locations: Iterable[Location]) -> dict[Location, IndexedChunk]:
-        with self._lock:
-            return {location: chunk for location in locations if (chunk := self._chunks.get(location)) is not None}
-
-    def keep(self, used: Mapping[Location, IndexedChunk]) -> None:
-        """Makes these the latest."""
-        with self._lock:
-            for location in used:
-                self._chunks.pop(location, None)
-            self._chunks |= used
-            for location in list(islice(self._chunks, max(len(self._chunks) - self._most, 0))):
-                del self._chunks[location]
-
-    def keep_live(self, segments: SegmentMap) -> None:
-        """Removes chunks of segments that were replaced or deleted."""
-        with self._lock:
-            self._chunks = {location: chunk for location, chunk in self._chunks.items() if segments.holds(location[0])}
 
 
 class EmbeddedIndex:
@@ -106,7 +75,6 @@ class EmbeddedIndex:
         self._folder = folder
         self._dimension = dimension
         self._view: _View | None = None
-        self._chunks = _KeptChunks(_CHUNKS_KEPT)
         self._following = Lock()
         with index_errors(folder):
             make_folders(folder)
@@ -175,39 +143,31 @@ class EmbeddedIndex:
                 term_frequencies=view.lexical.frequencies(words, view.lexical.rarity(request.filter.scopes)),
                 entry_count=view.segments.live_in(request.filter.scopes),
             )
-            read = self._read(view, self._worth_reading(view, request, counted, lexical, vector))
-        legs = [leg_of(scored, read, request.depth) for scored in (lexical, vector)]
+            locations = sorted({location for location, _ in (*lexical, *vector)})
+            rows = {(row.segment, row.position): row for row in self._database.entries(locations)}
+            fields = self._fields(view, {segment for segment, _ in rows})
+        ids = {location: row.entry_id for location, row in rows.items()}
+        legs = [leg_of(scored, ids, request.depth) for scored in (lexical, vector)]
         searched = bool(words), request.vector is not None
         legs = [
             replace(leg, took_ms=1000 * seconds) if requested else leg
             for leg, requested, seconds in zip(legs, searched, taken, strict=True)
         ]
         named = {entry for leg in legs for entry, _ in leg.hits}
-        chunks = {indexed.entry_id: indexed for indexed in read.values() if indexed.entry_id in named}
-        return replace(counted, lexical=legs[0], vector=legs[1], chunks=chunks)
-
-    def _worth_reading(
-        self,
-        view: _View,
-        request: SearchRequest,
-        counted: SearchResponse,
-        lexical: Sequence[Scored],
-        vector: Sequence[Scored],
-    ) -> set[Location]:
-        """The hits whose chunks are read: all of them, or those that the request chooses."""
-        everything = {location for location, _ in (*lexical, *vector)}
-        if request.choose is None:
-            return everything
-        locations = {provisional_name(location): location for location in everything}
-        best = self._read(view, {location for location, _ in lexical[:1]})
-        draft = replace(
+        hits = [row for row in rows.values() if row.entry_id in named]
+        return replace(
             counted,
-            lexical=leg_of(lexical, {}, request.depth),
-            vector=leg_of(vector, {}, request.depth),
-            chunks={provisional_name(location): chunk for location, chunk in best.items()},
+            lexical=legs[0],
+            vector=legs[1],
+            chunks=StoredChunks({row.entry_id: (row.line, fields[row.segment]) for row in hits}),
+            records={
+                row.entry_id: StoredRecord(fields[row.segment].document, row.record) for row in hits if row.record
+            },
         )
-        chosen = request.choose(draft, lambda name: view.segments.document(locations[name][0]))
-        return {locations[name] for name in chosen} | best.keys()
+
+    def _fields(self, view: _View, segments: Set[int]) -> dict[int, SegmentFields]:
+        facts = self._database.facts_of(sorted(segments))
+        return {segment: SegmentFields.of(view.segments.shared(segment), facts[segment]) for segment in segments}
 
     def entries_with(self, terms: Iterable[str], scopes: Sequence[str]) -> Mapping[str, int]:
         with self._snapshot() as view:
@@ -266,7 +226,6 @@ class EmbeddedIndex:
                 base = self._folder / self._database.meta(ROWS, ROWS)
                 rows = stored_rows(base, self._dimension, segments.slots, view.rows if view else None)
                 view = self._view = _View(generation, segments, rows, NearestRows(rows), searcher[1])
-                self._chunks.keep_live(segments)
         return view
 
     def _segments_after(self, view: _View | None) -> SegmentMap:
@@ -281,14 +240,6 @@ class EmbeddedIndex:
             return SegmentMap(self._database.each_segment())  # too much is dead, or a note was cut short
         return later
 
-    def _read(self, view: _View, locations: set[Location]) -> dict[Location, IndexedChunk]:
-        """The chunks at these locations."""
-        found = self._chunks.among(locations)
-        for segment, position, entry_id, line, facts in self._database.entries(sorted(locations - found.keys())):
-            found[segment, position] = indexed_chunk((entry_id, line), view.segments.shared(segment), facts)
-        self._chunks.keep(found)
-        return found
-
 
 def _lexical_leg(view: _View, words: Words, request: SearchRequest, allowed: Mask) -> list[Scored]:
     """Hits that are live and allowed, best first: all of them, or more than the depth."""
@@ -298,7 +249,7 @@ def _lexical_leg(view: _View, words: Words, request: SearchRequest, allowed: Mas
     rarity = view.lexical.rarity(request.filter.scopes)
     for where, limit in _attempts(wanted, request.filter, view.segments.share(allowed)):
         found = view.lexical.search(words, where, limit, rarity, request.values)
-        kept = [hit for hit in found if view.segments.is_among(hit[0][0], allowed)]
+        kept = list(compress(found, view.segments.are_among([segment for (segment, _), _ in found], allowed)))
         if len(kept) >= wanted or len(found) < limit:
             return levelled(kept) if rarity.corrects else kept
     return []

@@ -8,7 +8,7 @@ its own of what is live. So following a commit takes time for what it changed, w
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import islice
+from itertools import islice, repeat
 from threading import Lock
 from typing import Any
 
@@ -74,18 +74,25 @@ class SegmentMap:
         """The fields that the chunks of the live segment with this id share."""
         arrays, at = self._arrays, self._arrays.by_id[segment_id]
         return SharedFields(
-            arrays.scopes.value(at), arrays.tiers.value(at), arrays.languages.value(at), arrays.services.value(at)
+            arrays.scopes.value(at),
+            arrays.tiers.value(at),
+            arrays.languages.value(at),
+            arrays.services.value(at),
+            arrays.document_ids.value(at),
+            arrays.categories.value(at),
+            arrays.tags.value(at),
         )
-
-    def document(self, segment_id: int) -> tuple[str, str]:
-        """Id and category of the document that the live segment with this id belongs to."""
-        arrays, at = self._arrays, self._arrays.by_id[segment_id]
-        return arrays.document_ids.value(at), arrays.categories.value(at)
 
     def is_among(self, segment_id: int, allowed: Mask) -> bool:
         """True if the segment is live and allowed."""
         index = self._arrays.by_id.get(segment_id)
         return index is not None and index < len(allowed) and bool(allowed[index])
+
+    def are_among(self, segment_ids: Sequence[int], allowed: Mask) -> Mask:
+        """Mask of the segments that are live and allowed."""
+        places = np.fromiter(map(self._arrays.by_id.get, segment_ids, repeat(-1)), np.intp, len(segment_ids))
+        known = (places >= 0) & (places < len(allowed))
+        return known & allowed[np.where(known, places, 0)]
 
     def allowed(self, where: SearchFilter) -> Mask:
         """Mask of the segments that are live and pass the filter, shape (segments,)."""

@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -23,6 +23,7 @@ from opx.domain.knowledge import Tier
 from opx.domain.record import from_json
 from opx.domain.results import LATER_FACTS, IndexedChunk, later_facts
 from opx.errors import DamagedStoreError, IndexUnavailableError, StoreUnavailableError
+from opx.ports import DocumentFacts
 
 # -- segments
 
@@ -169,6 +170,9 @@ class SharedFields(Struct, frozen=True, gc=False):
     tier: str
     language: str
     services: str
+    document_id: str
+    category: str
+    tags: str
 
 
 def indexed_chunk(entry: tuple[str, str], row: SharedFields | SegmentRow, facts: SegmentFacts) -> IndexedChunk:
@@ -189,6 +193,51 @@ def indexed_chunk(entry: tuple[str, str], row: SharedFields | SegmentRow, facts:
     )
 
 
+class EntryRow(NamedTuple):
+    """An entry as it is stored: its packed line, and its judging record, which is empty if an earlier release wrote it."""
+
+    segment: int
+    position: int
+    entry_id: str
+    line: str | bytes
+    record: bytes
+
+
+class SegmentFields(Struct, frozen=True, gc=False):
+    """All fields that the entries of a segment share."""
+
+    shared: SharedFields
+    facts: SegmentFacts
+    document: DocumentFacts
+
+    @classmethod
+    def of(cls, shared: SharedFields, facts: SegmentFacts) -> SegmentFields:
+        tags = tuple(shared.tags.split("\n")) if shared.tags else ()
+        about = (_TIERS[shared.tier], facts.trust, address_of(facts.source_uri), facts.last_updated, tags)
+        return cls(shared, facts, DocumentFacts(shared.document_id, facts.key_id, shared.category, *about))
+
+
+class StoredChunks(Mapping[str, IndexedChunk]):
+    """The chunks of entries, by id, from their packed lines and the fields of their segments. Each is decoded when it is
+    first asked for, which raises `IndexUnavailableError` if it is damaged."""
+
+    def __init__(self, entries: Mapping[str, tuple[str | bytes, SegmentFields]]) -> None:
+        self._entries = entries
+        self._decoded: dict[str, IndexedChunk] = {}
+
+    def __getitem__(self, entry_id: str) -> IndexedChunk:
+        if entry_id not in self._decoded:
+            line, fields = self._entries[entry_id]
+            self._decoded[entry_id] = indexed_chunk((entry_id, unpacked(line)), fields.shared, fields.facts)
+        return self._decoded[entry_id]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+
 # -- the tables: live entries, their content, and leftovers of crashes
 
 SCHEMA = """
@@ -204,6 +253,8 @@ CREATE TABLE IF NOT EXISTS entries (
     segment INTEGER NOT NULL, position INTEGER NOT NULL, entry_id TEXT NOT NULL, chunk TEXT NOT NULL,
     PRIMARY KEY (segment, position));
 CREATE INDEX IF NOT EXISTS entries_by_id ON entries (entry_id);
+CREATE TABLE IF NOT EXISTS judging_records (
+    segment INTEGER NOT NULL, position INTEGER NOT NULL, record BLOB NOT NULL, PRIMARY KEY (segment, position));
 CREATE TABLE IF NOT EXISTS commits (
     generation INTEGER PRIMARY KEY, name TEXT NOT NULL, segments BLOB, live_slots INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS unfinished (batch TEXT PRIMARY KEY) WITHOUT ROWID;
@@ -351,6 +402,19 @@ class IndexDatabase:
         stored = ((segment, position, entry_id, packed(line)) for position, entry_id, line in rows)
         self._db.executemany("INSERT INTO entries VALUES (?, ?, ?, ?)", stored)
 
+    def add_records(self, segment: int, rows: Iterable[tuple[int, bytes]]) -> None:
+        """Adds rows of position and the entry's packed judging record."""
+        stored = ((segment, position, record) for position, record in rows)
+        self._db.executemany("INSERT INTO judging_records VALUES (?, ?, ?)", stored)
+
+    def without_records(self, limit: int) -> list[tuple[int, int]]:
+        """Locations of entries without a judging record, at most so many: those that an earlier release wrote."""
+        query = (
+            "SELECT e.segment, e.position FROM entries e LEFT JOIN judging_records r"
+            " ON r.segment = e.segment AND r.position = e.position WHERE record IS NULL LIMIT ?"
+        )
+        return self._db.execute(query, (limit,)).fetchall()
+
     def put_checksums(self, segment: int, checksums: SegmentChecksums) -> None:
         row = (segment, checksums.entries, checksums.vectors)
         self._db.execute("INSERT OR REPLACE INTO segment_checksums VALUES (?, ?, ?)", row)
@@ -388,6 +452,7 @@ class IndexDatabase:
         slots = int(self._db.execute(query, (segment,)).fetchone()[0])
         self._db.execute("DELETE FROM segments WHERE id = ?", (segment,))
         self._db.execute("DELETE FROM entries WHERE segment = ?", (segment,))
+        self._db.execute("DELETE FROM judging_records WHERE segment = ?", (segment,))
         self._db.execute("DELETE FROM several_vectors WHERE segment = ?", (segment,))
         self._db.execute("DELETE FROM segment_checksums WHERE segment = ?", (segment,))
         self._db.execute("INSERT OR REPLACE INTO graveyard VALUES (?)", (segment,))
@@ -415,18 +480,28 @@ class IndexDatabase:
         row = self._db.execute(f"SELECT {_ROW}, {_FACTS} FROM {_SEGMENTS} WHERE id = ?", (segment,)).fetchone()  # noqa: S608
         return SegmentRow(*row[:13]), SegmentFacts(*row[13:])
 
-    def entries(self, locations: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int, str, str, SegmentFacts]]:
-        """Segment, position, entry id, chunk line and the segment's facts of those locations that exist."""
+    def entries(self, locations: Sequence[tuple[int, int]]) -> Iterator[EntryRow]:
+        """The entries at those locations that exist."""
         for at in range(0, len(locations), _LOOKUP_SIZE):
             part = locations[at : at + _LOOKUP_SIZE]
             marks = ",".join(["(?, ?)"] * len(part))
             query = (
                 f"WITH wanted (s, p) AS (VALUES {marks})"  # noqa: S608
-                f" SELECT segment, position, entry_id, chunk, {_FACTS} FROM wanted"
-                " CROSS JOIN entries ON segment = s AND position = p CROSS JOIN segments ON id = s"
+                " SELECT e.segment, e.position, entry_id, chunk, COALESCE(record, x'') FROM wanted"
+                " CROSS JOIN entries e ON e.segment = s AND e.position = p"
+                " LEFT JOIN judging_records r ON r.segment = s AND r.position = p"
             )
-            for row in self._db.execute(query, [value for location in part for value in location]):
-                yield (*row[:3], unpacked(row[3]), SegmentFacts(*row[4:]))
+            values = [value for location in part for value in location]
+            yield from map(EntryRow._make, self._db.execute(query, values))
+
+    def facts_of(self, segments: Sequence[int]) -> dict[int, SegmentFacts]:
+        """The facts of those segments that exist."""
+        facts: dict[int, SegmentFacts] = {}
+        for at in range(0, len(segments), _LOOKUP_SIZE):
+            part = segments[at : at + _LOOKUP_SIZE]
+            query = f"SELECT id, {_FACTS} FROM segments WHERE id IN ({','.join('?' * len(part))})"  # noqa: S608
+            facts |= {row[0]: SegmentFacts(*row[1:]) for row in self._db.execute(query, part)}
+        return facts
 
     def entries_of(self, segment: int) -> list[tuple[int, str, str]]:
         query = "SELECT position, entry_id, chunk FROM entries WHERE segment = ? ORDER BY position"

@@ -116,7 +116,7 @@ class WordsSegment:
         rarity = self._terms.rarity(request.filter.scopes)
         scored, chunks = self._hits(words, request, rarity) if words else ([], {})
         kept = with_ties(scored, request.depth)
-        leg = leg_of(kept, chunks, request.depth)
+        leg = leg_of(kept, {location: chunk.entry_id for location, chunk in chunks.items()}, request.depth)
         named = {name for name, _ in leg.hits}
         return SearchResponse(
             lexical=leg,

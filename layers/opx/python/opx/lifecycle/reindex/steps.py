@@ -308,4 +308,4 @@ def _is_found(edition: OpenEdition, document: KnowledgeDocument, text: str, *, b
     query = HybridQuery(text, edition.embedder.embed_query(text), by_meaning=by_meaning)
     where = SearchFilter((document.key.scope.key,), categories=(document.category,))
     hits = HybridSearch(edition.index).search(query, where, QueryConfig()).hits
-    return any(hit.indexed.chunk.document_id == document.document_id for hit in hits[:FIRST])
+    return any(hit.document_id == document.document_id for hit in hits[:FIRST])

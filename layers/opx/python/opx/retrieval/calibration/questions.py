@@ -25,8 +25,7 @@ from opx.errors import EmbeddingError
 from opx.ingestion.corpus.chunk_files import joined_text
 from opx.ports import Embedder, Leg, SearchEngine, SearchFilter, SearchRequest, SearchResponse, Vector
 from opx.retrieval.evidence import Parts, evidence_of
-from opx.retrieval.fusion import terms_of
-from opx.retrieval.hybrid import DEPTH, JUDGED, fused_hits
+from opx.retrieval.hybrid import DEPTH, JUDGED, Candidates, fused_hits, terms_of
 from opx.retrieval.identifiers import ALERT, kind_of
 from opx.retrieval.judging import PASSAGES, DocumentHits, pages_of
 from opx.retrieval.question import focused, identifiers, value_words
@@ -274,7 +273,9 @@ class EvidenceCollector:
         left = without(response, lambda chunk: chunk.chunk.document_id == gone, DEPTH[MODE])
         languages = question_languages(text)
         values = value_words(text, languages)
-        found = fused_hits(left, Fusion.MIN_MAX, PASSAGES, question_words=words(text, languages), values=values)
+        found = fused_hits(
+            Candidates.of(left), Fusion.MIN_MAX, PASSAGES, question_words=words(text, languages), values=values
+        )
         pages = pages_of(found)[:JUDGED]
         right = tuple(group in _documents(page) for page in pages)
         return LabelledEvidence(group, kind, tuple(evidence_of(focused(text), found, pages)), right)
@@ -282,7 +283,7 @@ class EvidenceCollector:
 
 def _documents(page: DocumentHits) -> set[str]:
     """The document of a page, and its near-duplicates."""
-    return {chunk.chunk.document_id for hit in page.hits for chunk in (hit.indexed, *hit.copies)}
+    return {one.document_id for hit in page.hits for one in (hit, *hit.copies)}
 
 
 def check_vector(vector: Vector, model: str) -> None:
