@@ -351,6 +351,18 @@ _DEMANDS = re.compile(
 """A question that begins with what is to be done: an error such as `failed to delete the pod` demands nothing."""
 
 
+_ASKS_FOR_REPORTS = re.compile(
+    r"\b(?:post-?mortems?|incidents?|outages?|tickets?|when\s+did|what\s+(?:changed|happened)|last\s+time|history|happened"
+    r"|vorf(?:all|älle)|störungen|wann|passiert|pannes?|quand|incidentes?|cuándo|quando|historial)\b",
+    re.IGNORECASE,
+)
+
+
+def asks_for_reports(question: str) -> bool:
+    """True if a question asks what happened, in words: which incident, when did, what changed, last time."""
+    return bool(_ASKS_FOR_REPORTS.search(question))
+
+
 def calls_for_action(question: str) -> bool:
     """True if a question asks what to do, in words: how to, should we, which runbook, restart X. An alert, a symptom or an
     error message alone does not."""
@@ -363,10 +375,14 @@ def in_order(scored: Sequence[S], *, last: Sequence[S] = ()) -> list[S]:
 
 
 def ranked(question: str, judged: Sequence[Judged]) -> list[Judged]:
-    """Ranks the hits of all tiers. For a question that asks to act, reports come after all instructions that may help, and
-    none is surer than the best of these; hits from the internet come last."""
+    """Ranks the hits of all tiers. Reports come after all instructions that are likely, unless the question asks for them:
+    they repeat its words. For a question that asks to act, they come after all that may help, and none is surer than the
+    best of these; hits from the internet come last."""
     if not calls_for_action(question):
-        return in_order(judged)
+        if asks_for_reports(question):
+            return in_order(judged)
+        first = [hit for hit in judged if _instructs(hit)]
+        return [*in_order(first), *in_order([hit for hit in judged if not _instructs(hit)])]
     outside = [hit for hit in judged if hit.hit.record.facts.tier is Tier.INTERNET]
     inside = [hit for hit in judged if hit.hit.record.facts.tier is not Tier.INTERNET]
     helpful = [hit for hit in inside if not hit.is_report and hit.confidence >= WORTHLESS]
@@ -374,6 +390,12 @@ def ranked(question: str, judged: Sequence[Judged]) -> list[Judged]:
     reports = [replace(hit, confidence=min(hit.confidence, most)) for hit in inside if hit.is_report]
     others = [hit for hit in inside if not hit.is_report and hit.confidence < WORTHLESS]
     return [*in_order(helpful, last=[*reports, *others]), *in_order(outside)]
+
+
+def _instructs(hit: Judged) -> bool:
+    """True for likely instructions, from wherever but the internet."""
+    is_ours = hit.hit.record.facts.tier is not Tier.INTERNET and not (hit.is_report or hit.warns)
+    return is_ours and hit.confidence >= UNLIKELY
 
 
 def _rank(hit: Scored) -> tuple[float, float]:
