@@ -127,7 +127,7 @@ def _hash(words: Sequence[str]) -> int:
 
 
 class HoldsChunk(Protocol):
-    """A chunk that may be read only when it is asked for."""
+    """A chunk that may be read only when it is needed."""
 
     @property
     def chunk(self) -> DocumentChunk: ...

@@ -203,7 +203,7 @@ class StoredRecord(Struct, frozen=True, gc=False):
 class SearchResponse(Struct, frozen=True):
     """Both legs and every chunk they name. `term_frequencies` maps each word of the text, by its first term, to the
     number of entries that contain it, and `entry_count` is the total number of entries. `records` are those of chunks that
-    have a stored one: others are made from the chunk. An engine may decode a chunk when it is asked for.
+    have a stored one: others are made from the chunk. An engine may decode a chunk when it is needed.
 
     An engine that fuses by itself has no legs and no statistics. It returns one list, `fused`, with relevance scores in
     [0, 1]. `notes` are shown to readers of the answer.

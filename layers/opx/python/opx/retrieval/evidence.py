@@ -41,7 +41,7 @@ class _Runs:
         self.of: Numbers = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
 
 
-class _Asked:
+class _Question:
     """The terms of a question, sorted, each with the weight of its word; and of its words which are counted."""
 
     def __init__(self, text: str, found: FusedHits) -> None:
@@ -61,7 +61,7 @@ class _Asked:
         self._text = text
 
     def located(self, runs: _Runs) -> Numbers:
-        """The place of each term of the runs among those of the question, -1 for others."""
+        """The position of each term of the runs among those of the question, -1 for others."""
         if len(self.terms) > _FEW_TERMS:
             places = np.minimum(np.searchsorted(self.terms, runs.terms), len(self.terms) - 1)
             return np.where(self.terms[places] == runs.terms, places, -1)
@@ -98,27 +98,27 @@ class _Asked:
 
 
 class _Titles:
-    """The titles of documents: the distinct terms of each, and the place of each among those of the question."""
+    """The titles of documents: the distinct terms of each, and the position of each among those of the question."""
 
-    def __init__(self, asked: _Asked, pages: Sequence[DocumentHits]) -> None:
+    def __init__(self, question: _Question, pages: Sequence[DocumentHits]) -> None:
         records = [page.best.record for page in pages]
-        self._asked, self._runs = asked, _Runs([record.title for record in records])
-        self._places = asked.located(self._runs)
+        self._question, self._runs = question, _Runs([record.title for record in records])
+        self._places = question.located(self._runs)
         self._words = np.concatenate([record.title_words for record in records]).astype(np.intp)
         self._count, self._grams = len(pages), _Runs([record.grams for record in records])
         self._distinct = np.unique((self._runs.of.astype(np.uint64) << np.uint64(32)) | self._runs.terms)
 
     @cached_property
     def _terms(self) -> Mask:
-        return self._asked.terms_in(self._runs)
+        return self._question.terms_in(self._runs)
 
     def match(self) -> Floats:
         """Geometric mean of the share of the title that is in the question and of the question that is in the title."""
         word = self._runs.of << 32 | self._words
-        all_words, asked_words = np.unique(word), np.unique(word[self._places >= 0])
-        in_query = _counted(asked_words >> 32, self._count) / np.maximum(_counted(all_words >> 32, self._count), 1)
-        counted = self._asked.counted
-        in_title = (self._asked.words_in(self._terms) & counted).sum(axis=1) / max(counted.sum(), 1)
+        all_words, question_words = np.unique(word), np.unique(word[self._places >= 0])
+        in_query = _counted(question_words >> 32, self._count) / np.maximum(_counted(all_words >> 32, self._count), 1)
+        counted = self._question.counted
+        in_title = (self._question.words_in(self._terms) & counted).sum(axis=1) / max(counted.sum(), 1)
         matches: Floats = np.sqrt(in_query * in_title)
         return matches
 
@@ -133,7 +133,7 @@ class _Titles:
         terms, of = self._distinct & np.uint64(0xFFFFFFFF), (self._distinct >> np.uint64(32)).astype(np.intp)
         _, which, counts = np.unique(terms, return_inverse=True, return_counts=True)
         rare = _rarity(counts, self._count)[which]
-        rare[np.isin(terms, self._asked.terms)] = 0.0
+        rare[np.isin(terms, self._question.terms)] = 0.0
         return np.bincount(of, rare, minlength=self._count) / max(1.0, math.log(self._count + 1))
 
     def letters(self) -> tuple[Floats, Floats]:
@@ -141,10 +141,10 @@ class _Titles:
         which are in this title; both by rarity among the titles."""
         distinct, which, counts = np.unique(self._grams.terms, return_inverse=True, return_counts=True)
         rare = _rarity(counts, self._count)
-        asked = np.isin(distinct, self._asked.grams)
+        question = np.isin(distinct, self._question.grams)
         sizes = np.bincount(self._grams.of, rare[which], minlength=self._count)
-        shared = np.bincount(self._grams.of, (rare * asked)[which], minlength=self._count)
-        return _divided(shared, sizes), _divided(shared, rare[asked].sum())
+        shared = np.bincount(self._grams.of, (rare * question)[which], minlength=self._count)
+        return _divided(shared, sizes), _divided(shared, rare[question].sum())
 
 
 def _counted(of: Numbers, count: int) -> Floats:
@@ -162,28 +162,28 @@ def _divided(parts: npt.ArrayLike, whole: npt.ArrayLike) -> Floats:
     return np.where(of > 0, part / np.where(of > 0, of, 1.0), 0.0)
 
 
-def _contrast(asked: _Asked, terms: Mask) -> Floats:
+def _contrast(question: _Question, terms: Mask) -> Floats:
     """Share of the question that each row has, by weight times rarity among the rows: a word that all of them have
     distinguishes none."""
     counts = terms.sum(axis=0)
-    worth = np.where(counts > 0, asked.weights * _rarity(counts, len(terms)), 0.0)
+    worth = np.where(counts > 0, question.weights * _rarity(counts, len(terms)), 0.0)
     return _divided(terms @ worth, worth.sum())
 
 
-def _pairs(asked: _Asked, pages: Sequence[DocumentHits]) -> Floats:
+def _pairs(question: _Question, pages: Sequence[DocumentHits]) -> Floats:
     """Share of the question's neighbouring words that are neighbours in a hit, too, by the lesser weight; of several hits,
     the highest."""
-    total = asked.pairs.sum()
+    total = question.pairs.sum()
     if not total:
         return np.zeros(len(pages))
     passages = [(at, hit.record.english) for at, page in enumerate(pages) for hit in page.evidence]
     runs = _Runs([terms for _, terms in passages])
-    places = asked.located(runs)
+    places = question.located(runs)
     first, second = places[:-1], places[1:]
     beside = (first >= 0) & (second >= 0) & (runs.of[:-1] == runs.of[1:])
-    size = len(asked.terms)
+    size = len(question.terms)
     distinct = np.unique((runs.of[:-1][beside] * size + first[beside]) * size + second[beside])
-    weights = asked.pairs.ravel()[distinct % size**2]
+    weights = question.pairs.ravel()[distinct % size**2]
     found = np.bincount(distinct // size**2, weights, minlength=runs.count)
     most = np.zeros(len(pages))
     np.maximum.at(most, [at for at, _ in passages], found)
@@ -244,13 +244,13 @@ def evidence_of(text: str, found: FusedHits, pages: Sequence[DocumentHits]) -> l
     """
     if not pages:
         return []
-    asked = _Asked(text, found)
-    titles = _Titles(asked, pages)
+    question = _Question(text, found)
+    titles = _Titles(question, pages)
     passages = [(at, record) for at, page in enumerate(pages) for record in found.records(page.best)]
-    terms = asked.terms_in(_Runs([record.terms for _, record in passages]))
-    documents = np.zeros((len(pages), len(asked.terms)), np.bool_)
+    terms = question.terms_in(_Runs([record.terms for _, record in passages]))
+    documents = np.zeros((len(pages), len(question.terms)), np.bool_)
     np.logical_or.at(documents, [at for at, _ in passages], terms)
-    best = asked.terms_in(_Runs([page.best.record.terms for page in pages]))
+    best = question.terms_in(_Runs([page.best.record.terms for page in pages]))
     most = BM25_MOST * sum(found.term_weights.values())
     scores = [max((hit.lexical[1] for hit in page.evidence if hit.lexical), default=0.0) for page in pages]
     title_letters, question_letters = titles.letters()
@@ -258,15 +258,15 @@ def evidence_of(text: str, found: FusedHits, pages: Sequence[DocumentHits]) -> l
         "fused": [page.level for page in pages],
         "bm25": [score / most if most else 0.0 for score in scores],
         "cosine": _cosines(found, pages),
-        "document": _divided(asked.words_in(documents) @ asked.word_weights, asked.word_weights.sum()),
+        "document": _divided(question.words_in(documents) @ question.word_weights, question.word_weights.sum()),
         "title_match": titles.match(),
         "title_asked": titles.share(),
         "title_letters": title_letters,
         "question_letters": question_letters,
-        "document_rare": _contrast(asked, documents),
-        "passage_rare": _contrast(asked, best),
+        "document_rare": _contrast(question, documents),
+        "passage_rare": _contrast(question, best),
         "title_missing": titles.missing(),
-        "pairs": _pairs(asked, pages),
+        "pairs": _pairs(question, pages),
         "both": [
             any(hit.lexical for hit in page.evidence) and any(hit.vector for hit in page.evidence) for page in pages
         ],

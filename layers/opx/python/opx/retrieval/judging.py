@@ -351,16 +351,16 @@ _DEMANDS = re.compile(
 """A question that begins with what is to be done: an error such as `failed to delete the pod` demands nothing."""
 
 
-_ASKS_FOR_REPORTS = re.compile(
+_SEEKS_REPORTS = re.compile(
     r"\b(?:post-?mortems?|incidents?|outages?|tickets?|when\s+did|what\s+(?:changed|happened)|last\s+time|history|happened"
     r"|vorf(?:all|älle)|störungen|wann|passiert|pannes?|quand|incidentes?|cuándo|quando|historial)\b",
     re.IGNORECASE,
 )
 
 
-def asks_for_reports(question: str) -> bool:
+def seeks_reports(question: str) -> bool:
     """True if a question asks what happened, in words: which incident, when did, what changed, last time."""
-    return bool(_ASKS_FOR_REPORTS.search(question))
+    return bool(_SEEKS_REPORTS.search(question))
 
 
 def calls_for_action(question: str) -> bool:
@@ -379,7 +379,7 @@ def ranked(question: str, judged: Sequence[Judged]) -> list[Judged]:
     they repeat its words. For a question that asks to act, they come after all that may help, and none is surer than the
     best of these; hits from the internet come last."""
     if not calls_for_action(question):
-        if asks_for_reports(question):
+        if seeks_reports(question):
             return in_order(judged)
         first = [hit for hit in judged if _instructs(hit)]
         return [*in_order(first), *in_order([hit for hit in judged if not _instructs(hit)])]

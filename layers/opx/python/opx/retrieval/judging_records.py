@@ -44,7 +44,7 @@ _TERM = np.dtype("<u4")
 class JudgingRecord(Struct, frozen=True, gc=False):
     """Facts of a chunk's document, and numbers of the chunk under its title and section. `marks` decide if it is a copy,
     `identifiers` are those in its beginning, in order, and `expires` is the day of the document's end, "" for none. `arrays`
-    are decoded when they are asked for."""
+    are decoded when they are needed."""
 
     facts: DocumentFacts
     marks: CopyMarks
@@ -92,7 +92,7 @@ class JudgingRecord(Struct, frozen=True, gc=False):
 
 class Records(Mapping[str, JudgingRecord]):
     """The record of each chunk of a response, by its entry's id: as it is stored, if it is whole and of this format. Each is
-    read, or made, when it is first asked for."""
+    read, or made, when it is first needed."""
 
     def __init__(self, response: SearchResponse) -> None:
         self._chunks, self._stored = response.chunks, response.records

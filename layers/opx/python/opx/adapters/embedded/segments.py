@@ -219,7 +219,7 @@ class SegmentFields(Struct, frozen=True, gc=False):
 
 class StoredChunks(Mapping[str, IndexedChunk]):
     """The chunks of entries, by id, from their packed lines and the fields of their segments. Each is decoded when it is
-    first asked for, which raises `IndexUnavailableError` if it is damaged."""
+    first needed, which raises `IndexUnavailableError` if it is damaged."""
 
     def __init__(self, entries: Mapping[str, tuple[str | bytes, SegmentFields]]) -> None:
         self._entries = entries
