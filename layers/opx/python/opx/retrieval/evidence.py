@@ -1,194 +1,119 @@
 """Computes evidence that a document answers a question, and that anything here does: inputs of the confidence models.
 
 Everything is computed from the records of chunks and counts that a search returns anyway, without a language model and
-without another call, so it is the same on every engine. All documents of a question are one matrix: a row for each of them,
-or for each of their passages, and a column for each term of the question. Weights of words are those of
-`FusedHits.term_weights`: their rarity in the index.
+without another call, so it is the same on every engine. Terms are numbers (`opx.retrieval.judging_records`). Weights of words
+are those of `FusedHits.term_weights`: their rarity in the index.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from functools import cached_property
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence, Set
+from itertools import chain, pairwise
 
-import numpy as np
-import numpy.typing as npt
-
-from opx.retrieval.hybrid import FusedHits, thinned
+from opx.retrieval.hybrid import FusedHit, FusedHits, thinned
 from opx.retrieval.judging import PASSAGES, DocumentHits
-from opx.retrieval.judging_records import Terms, grams, hashed
+from opx.retrieval.judging_records import JudgingRecord, grams, hashed
 from opx.text.analyzer import analyze
 
 Parts = dict[str, float]
-Floats = npt.NDArray[np.float64]
-Numbers = npt.NDArray[np.intp]
-Mask = npt.NDArray[np.bool_]
-
-_FEW_TERMS = 128
-"""Terms of a question up to which each is compared with all others: that takes less time than to look each of them up."""
 
 BM25_MOST = 2.2
 """k1 + 1: the most that one field of BM25 contributes for a term, times its weight."""
 
 
-class _Runs:
-    """Arrays of terms end to end: `terms`, and for each the number of the array that it is `of`."""
-
-    def __init__(self, parts: Sequence[Terms]) -> None:
-        self.count = len(parts)
-        self.terms: Terms = np.concatenate(parts) if parts else np.empty(0, np.uint32)
-        self.of: Numbers = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
-
-
-class _Question:
-    """The terms of a question, sorted, each with the weight of its word; and of its words which are counted."""
+class Cover:
+    """Measures how far hits cover one question: its `terms`, each with the weight of its word (`weights`), and its trigrams
+    (`grams`)."""
 
     def __init__(self, text: str, found: FusedHits) -> None:
-        self.words = list(found.words)
-        written = [(term, at) for at, word in enumerate(self.words) for term in found.words[word]]
-        numbers, word_of = hashed(term for term, _ in written), np.array([at for _, at in written], np.intp)
-        self.terms: Terms = np.unique(numbers)
-        self.word_weights = np.array([found.term_weights.get(word, 0.0) for word in self.words], np.float64)
-        self.weights = np.zeros(len(self.terms))
-        places = np.searchsorted(self.terms, numbers)
-        self.weights[places] = self.word_weights[word_of]
-        self._represents = np.zeros((len(self.terms), len(self.words)), np.bool_)
-        self._represents[places, word_of] = True
-        weighty = self.word_weights > 0
-        self.counted: Mask = weighty if weighty.any() else np.ones(len(self.words), np.bool_)
-        self.grams: Terms = np.unique(hashed(grams(text)))
-        self._text = text
+        self._found = found
+        self._words = {word: frozenset(hashed(terms)) for word, terms in found.words.items()}
+        self._counted = [word for word in found.words if found.term_weights.get(word, 0.0) > 0] or list(found.words)
+        self.grams = frozenset(hashed(grams(text)))
+        self.weights = {
+            term: found.term_weights.get(word, 0.0) for word, terms in self._words.items() for term in terms
+        }
+        self.terms = frozenset(self.weights)
+        order = [term for term in hashed(analyze(text)) if self.weights.get(term, 0.0) > 0]  # texts have English terms
+        self._pairs = {pair: min(self.weights[pair[0]], self.weights[pair[1]]) for pair in pairwise(order)}
+        self._all_weights, self._all_pairs = sum(found.term_weights.values()), sum(self._pairs.values())
 
-    def located(self, runs: _Runs) -> Numbers:
-        """The position of each term of the runs among those of the question, -1 for others."""
-        if len(self.terms) > _FEW_TERMS:
-            places = np.minimum(np.searchsorted(self.terms, runs.terms), len(self.terms) - 1)
-            return np.where(self.terms[places] == runs.terms, places, -1)
-        places = np.full(len(runs.terms), -1)
-        for place, term in enumerate(self.terms):
-            places[runs.terms == term] = place
-        return places
+    def document_terms(self, hit: FusedHit) -> Set[int]:
+        """The terms of the question that any found passage of the hit's document has."""
+        return frozenset[int]().union(*(self.terms.intersection(one.terms) for one in self._found.records(hit)))
 
-    def terms_in(self, runs: _Runs) -> Mask:
-        """Mask of the question's terms that each array has, shape (arrays, terms)."""
-        mask, places = np.zeros((runs.count, len(self.terms)), np.bool_), self.located(runs)
-        there = places >= 0
-        mask[runs.of[there], places[there]] = True
-        return mask
+    def share(self, there: Set[int]) -> float:
+        """Share of the question, by weight, that is among the terms."""
+        weights = self._found.term_weights.items()
+        found = (weight for word, weight in weights if not there.isdisjoint(self._words.get(word, ())))
+        return sum(found) / self._all_weights if self._all_weights else 0.0
 
-    def words_in(self, terms: Mask) -> Mask:
-        """Mask of the words that one of the terms represents, shape (rows, words)."""
-        mask: Mask = terms @ self._represents
-        return mask
-
-    @cached_property
-    def pairs(self) -> Floats:
-        """The lesser weight of the terms of the question that are neighbours, shape (terms, terms); 0 for others. Every text
-        has its English terms."""
-        numbers = hashed(analyze(self._text))
-        runs = _Runs([numbers])
-        places = self.located(runs)
-        places = places[places >= 0]
-        places = places[self.weights[places] > 0]
-        first, second = places[:-1], places[1:]
-        weights = np.zeros((len(self.terms), len(self.terms)))
-        weights[first, second] = np.minimum(self.weights[first], self.weights[second])
-        return weights
-
-
-class _Titles:
-    """The titles of documents: the distinct terms of each, and the position of each among those of the question."""
-
-    def __init__(self, question: _Question, pages: Sequence[DocumentHits]) -> None:
-        records = [page.best.record for page in pages]
-        self._question, self._runs = question, _Runs([record.title for record in records])
-        self._places = question.located(self._runs)
-        self._words = np.concatenate([record.title_words for record in records]).astype(np.intp)
-        self._count, self._grams = len(pages), _Runs([record.grams for record in records])
-        self._distinct = np.unique((self._runs.of.astype(np.uint64) << np.uint64(32)) | self._runs.terms)
-
-    @cached_property
-    def _terms(self) -> Mask:
-        return self._question.terms_in(self._runs)
-
-    def match(self) -> Floats:
+    def title_match(self, record: JudgingRecord) -> float:
         """Geometric mean of the share of the title that is in the question and of the question that is in the title."""
-        word = self._runs.of << 32 | self._words
-        all_words, question_words = np.unique(word), np.unique(word[self._places >= 0])
-        in_query = _counted(question_words >> 32, self._count) / np.maximum(_counted(all_words >> 32, self._count), 1)
-        counted = self._question.counted
-        in_title = (self._question.words_in(self._terms) & counted).sum(axis=1) / max(counted.sum(), 1)
-        matches: Floats = np.sqrt(in_query * in_title)
-        return matches
+        words, there = record.title_words, frozenset(record.title)
+        if not words or not self._counted:
+            return 0.0
+        matched = {word for word, term in zip(words, record.title, strict=True) if term in self.terms}
+        in_query = len(matched) / (words[-1] + 1)
+        in_title = sum(not there.isdisjoint(self._words[word]) for word in self._counted) / len(self._counted)
+        return math.sqrt(in_query * in_title)
 
-    def share(self) -> Floats:
+    def title_share(self, record: JudgingRecord) -> float:
         """Share of the title's terms that represent a word of the question."""
-        sizes = _counted((self._distinct >> np.uint64(32)).astype(np.intp), self._count)
-        shares: Floats = self._terms.sum(axis=1) / np.maximum(sizes, 1)
-        return shares
+        there = frozenset(record.title)
+        return len(there & self.terms) / max(len(there), 1)
 
-    def missing(self) -> Floats:
+    def pairs(self, hits: Iterable[FusedHit]) -> float:
+        """Share of the question's neighbouring words that are neighbours in a hit, too, by the lesser weight; of several
+        hits, the highest."""
+        most = max((self._pairs_in(hit.record) for hit in hits), default=0.0) if self._pairs else 0.0
+        return most / self._all_pairs if self._all_pairs else 0.0
+
+    def _pairs_in(self, record: JudgingRecord) -> float:
+        return sum(weight for pair, weight in self._pairs.items() if record.has_neighbours(*pair))
+
+
+class Contrast:
+    """Measures what distinguishes each of some documents from the others: a word that all of them have distinguishes none.
+    `documents` are the question's terms in each."""
+
+    def __init__(self, cover: Cover, hits: Sequence[FusedHit], documents: Sequence[Set[int]]) -> None:
+        self._cover = cover
+        self._titles = [frozenset(hit.record.title) for hit in hits]
+        self._grams = [frozenset(hit.record.grams) for hit in hits]
+        self._passages = [cover.terms.intersection(hit.record.terms) for hit in hits]
+        self._documents = documents
+        self._rare_titles, self._rare_grams = _rarities(self._titles), _rarities(self._grams)
+        self._rare_passages, self._rare_documents = _rarities(self._passages), _rarities(self._documents)
+        self._most = math.log(len(hits) + 1)
+
+    def passage(self, at: int) -> float:
+        """Share of the question that the hit's text has, by weight times rarity among the documents."""
+        return self._share(self._passages[at], self._rare_passages)
+
+    def document(self, at: int) -> float:
+        """Like `passage`, of all found passages of its document."""
+        return self._share(self._documents[at], self._rare_documents)
+
+    def title_missing(self, at: int) -> float:
         """The part of the title that neither the question nor the other titles have, by rarity among the titles."""
-        terms, of = self._distinct & np.uint64(0xFFFFFFFF), (self._distinct >> np.uint64(32)).astype(np.intp)
-        _, which, counts = np.unique(terms, return_inverse=True, return_counts=True)
-        rare = _rarity(counts, self._count)[which]
-        rare[np.isin(terms, self._question.terms)] = 0.0
-        return np.bincount(of, rare, minlength=self._count) / max(1.0, math.log(self._count + 1))
+        missing = sum(self._rare_titles[term] for term in self._titles[at] - self._cover.terms)
+        return missing / max(1.0, self._most)
 
-    def letters(self) -> tuple[Floats, Floats]:
-        """Share of the title's trigrams that are in the question, and share of the question's trigrams that any title has
-        which are in this title; both by rarity among the titles."""
-        distinct, which, counts = np.unique(self._grams.terms, return_inverse=True, return_counts=True)
-        rare = _rarity(counts, self._count)
-        question = np.isin(distinct, self._question.grams)
-        sizes = np.bincount(self._grams.of, rare[which], minlength=self._count)
-        shared = np.bincount(self._grams.of, (rare * question)[which], minlength=self._count)
-        return _divided(shared, sizes), _divided(shared, rare[question].sum())
+    def title_grams(self, at: int) -> float:
+        """Share of the title's trigrams that are in the question, by rarity among the titles."""
+        return _rare_share(self._grams[at], self._cover.grams, self._rare_grams)
 
+    def question_grams(self, at: int) -> float:
+        """Share of the question's trigrams that any title has which are in this title, by rarity."""
+        return _rare_share(self._cover.grams, self._grams[at], self._rare_grams)
 
-def _counted(of: Numbers, count: int) -> Floats:
-    return np.bincount(of, minlength=count).astype(np.float64)
-
-
-def _rarity(counts: npt.NDArray[np.intp], rows: int) -> Floats:
-    """ln((n + 1) / (rows with it + .5)), above 0."""
-    return np.log((rows + 1) / (counts + 0.5))
-
-
-def _divided(parts: npt.ArrayLike, whole: npt.ArrayLike) -> Floats:
-    """parts / whole, 0 where that is 0."""
-    part, of = np.asarray(parts, np.float64), np.asarray(whole, np.float64)
-    return np.where(of > 0, part / np.where(of > 0, of, 1.0), 0.0)
-
-
-def _contrast(question: _Question, terms: Mask) -> Floats:
-    """Share of the question that each row has, by weight times rarity among the rows: a word that all of them have
-    distinguishes none."""
-    counts = terms.sum(axis=0)
-    worth = np.where(counts > 0, question.weights * _rarity(counts, len(terms)), 0.0)
-    return _divided(terms @ worth, worth.sum())
-
-
-def _pairs(question: _Question, pages: Sequence[DocumentHits]) -> Floats:
-    """Share of the question's neighbouring words that are neighbours in a hit, too, by the lesser weight; of several hits,
-    the highest."""
-    total = question.pairs.sum()
-    if not total:
-        return np.zeros(len(pages))
-    passages = [(at, hit.record.english) for at, page in enumerate(pages) for hit in page.evidence]
-    runs = _Runs([terms for _, terms in passages])
-    places = question.located(runs)
-    first, second = places[:-1], places[1:]
-    beside = (first >= 0) & (second >= 0) & (runs.of[:-1] == runs.of[1:])
-    size = len(question.terms)
-    distinct = np.unique((runs.of[:-1][beside] * size + first[beside]) * size + second[beside])
-    weights = question.pairs.ravel()[distinct % size**2]
-    found = np.bincount(distinct // size**2, weights, minlength=runs.count)
-    most = np.zeros(len(pages))
-    np.maximum.at(most, [at for at, _ in passages], found)
-    shares: Floats = most / total
-    return shares
+    def _share(self, there: Set[int], rare: Mapping[int, float]) -> float:
+        worth = {term: weight * rare[term] for term, weight in self._cover.weights.items() if term in rare}
+        total = sum(worth.values())
+        return sum(value for term, value in worth.items() if term in there) / total if total > 0 else 0.0
 
 
 # -- the inputs of the models
@@ -242,42 +167,33 @@ def evidence_of(text: str, found: FusedHits, pages: Sequence[DocumentHits]) -> l
     inputs are weighted by how few of the other documents have a word. `unknown`: share of the question's words that no
     entry has.
     """
-    if not pages:
-        return []
-    question = _Question(text, found)
-    titles = _Titles(question, pages)
-    passages = [(at, record) for at, page in enumerate(pages) for record in found.records(page.best)]
-    terms = question.terms_in(_Runs([record.terms for _, record in passages]))
-    documents = np.zeros((len(pages), len(question.terms)), np.bool_)
-    np.logical_or.at(documents, [at for at, _ in passages], terms)
-    best = question.terms_in(_Runs([page.best.record.terms for page in pages]))
-    most = BM25_MOST * sum(found.term_weights.values())
-    scores = [max((hit.lexical[1] for hit in page.evidence if hit.lexical), default=0.0) for page in pages]
-    title_letters, question_letters = titles.letters()
-    columns: dict[str, npt.ArrayLike] = {
-        "fused": [page.level for page in pages],
-        "bm25": [score / most if most else 0.0 for score in scores],
-        "cosine": _cosines(found, pages),
-        "document": _divided(question.words_in(documents) @ question.word_weights, question.word_weights.sum()),
-        "title_match": titles.match(),
-        "title_asked": titles.share(),
-        "title_letters": title_letters,
-        "question_letters": question_letters,
-        "document_rare": _contrast(question, documents),
-        "passage_rare": _contrast(question, best),
-        "title_missing": titles.missing(),
-        "pairs": _pairs(question, pages),
-        "both": [
-            any(hit.lexical for hit in page.evidence) and any(hit.vector for hit in page.evidence) for page in pages
-        ],
-        "length": np.full(len(pages), math.log1p(len(found.words))),
-        "unknown": np.full(len(pages), _unknown(found)),
-    }
-    rows: list[Parts] = [
-        dict(zip(columns, row, strict=True)) for row in np.array([*columns.values()], float).T.tolist()
+    cover, hits = Cover(text, found), [page.best for page in pages]
+    documents = [cover.document_terms(hit) for hit in hits]
+    contrast = Contrast(cover, hits, documents)
+    cosines, most = _cosines(found, pages), BM25_MOST * sum(found.term_weights.values())
+    bm25 = [max((hit.lexical[1] for hit in page.evidence if hit.lexical), default=0.0) for page in pages]
+    shared = {"length": math.log1p(len(found.words)), "unknown": _unknown(found)}
+    rows = [
+        {
+            "fused": page.level,
+            "bm25": bm25[at] / most if most else 0.0,
+            "cosine": cosines[at],
+            "document": cover.share(documents[at]),
+            "title_match": cover.title_match(page.best.record),
+            "title_asked": cover.title_share(page.best.record),
+            "title_letters": contrast.title_grams(at),
+            "question_letters": contrast.question_grams(at),
+            "document_rare": contrast.document(at),
+            "passage_rare": contrast.passage(at),
+            "title_missing": contrast.title_missing(at),
+            "pairs": cover.pairs(page.evidence),
+            "both": float(any(hit.lexical for hit in page.evidence) and any(hit.vector for hit in page.evidence)),
+            **shared,
+        }
+        for at, page in enumerate(pages)
     ]
-    best_of = {f"{name}_best": max(row[name] for row in rows) for name in ("cosine", "bm25", "document")}
-    return [row | best_of for row in rows]
+    best = {f"{name}_best": max((row[name] for row in rows), default=0.0) for name in ("cosine", "bm25", "document")}
+    return [row | best for row in rows]
 
 
 def ordered_evidence(rows: Sequence[Parts], scores: Sequence[float]) -> list[Parts]:
@@ -304,3 +220,15 @@ def _cosines(found: FusedHits, pages: Sequence[DocumentHits]) -> list[float]:
 def _unknown(found: FusedHits) -> float:
     unknown = sum(not count and word.isalpha() for word, count in found.frequencies.items())
     return unknown / max(len(found.words), 1)
+
+
+def _rarities(sets: Sequence[Set[int]]) -> dict[int, float]:
+    """Rarity of each member: ln((n + 1) / (sets with it + .5)), above 0."""
+    counted = Counter(chain.from_iterable(sets))
+    return {member: math.log((len(sets) + 1) / (count + 0.5)) for member, count in counted.items()}
+
+
+def _rare_share(pieces: Iterable[int], others: Set[int], rare: Mapping[int, float]) -> float:
+    """Share of the trigrams, by rarity, that are among the others."""
+    total = sum(rare.get(piece, 0.0) for piece in pieces)
+    return sum(rare[piece] for piece in pieces if piece in others) / total if total > 0 else 0.0

@@ -16,7 +16,7 @@ from opx.domain.record import replace
 from opx.domain.results import IndexedChunk
 from opx.hygiene.near_duplicates import GroupsOfCopies
 from opx.ports import Leg, SearchEngine, SearchFilter, SearchRequest, SearchResponse, Vector
-from opx.retrieval.judging_records import JudgingRecord, Records, hashed
+from opx.retrieval.judging_records import ChunkRecords, JudgingRecord, hashed
 from opx.text.analyzer import ENGLISH
 from opx.text.fields import VALUE_WEIGHT, all_terms, words
 from opx.text.languages import document_languages
@@ -207,11 +207,11 @@ class Candidates(Struct, frozen=True):
     """A response with the records of all its chunks."""
 
     response: SearchResponse
-    records: Records
+    records: ChunkRecords
 
     @classmethod
     def of(cls, response: SearchResponse) -> Candidates:
-        return cls(response, Records(response))
+        return cls(response, ChunkRecords(response))
 
     @property
     def legs(self) -> Sequence[Leg]:
@@ -449,11 +449,9 @@ def _coverage(
     weights: Mapping[str, float], question_words: Mapping[str, tuple[str, ...]], record: JudgingRecord
 ) -> float:
     """Share of a question's words, by their weight, that the chunk has; 0 if nothing has weight."""
-    total, there = sum(weights.values()), frozenset(record.terms.tolist())
+    total, there = sum(weights.values()), frozenset(record.terms)
     found = (
-        weight
-        for word, weight in weights.items()
-        if not there.isdisjoint(hashed(question_words.get(word, (word,))).tolist())
+        weight for word, weight in weights.items() if not there.isdisjoint(hashed(question_words.get(word, (word,))))
     )
     return sum(found) / total if total else 0.0
 

@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
-import numpy as np
 from msgspec import Struct, field
 
 from opx.domain.documents import DocumentChunk
@@ -21,7 +20,7 @@ from opx.domain.results import Absent
 from opx.retrieval.confidence import JudgedPage
 from opx.retrieval.hybrid import JUDGED, FusedHit, FusedHits
 from opx.retrieval.judging import DocumentHits
-from opx.retrieval.judging_records import Terms, grams, hashed
+from opx.retrieval.judging_records import grams, hashed
 from opx.retrieval.question import Question, contains, folded, required_groups, whole_terms
 
 ABOUT, ONLY_MENTION, FEW_MENTION = 0.98, 0.96, 0.9
@@ -280,16 +279,12 @@ def _mentions(judged: JudgedPage, named: QuestionIdentifier) -> bool:
 def _with_words_of(judged: JudgedPage, named: QuestionIdentifier) -> Iterator[DocumentChunk]:
     """The passages of a document that have the words of an identifier: only these are worth reading."""
     groups = _required(named.name)
-    return (
-        hit.chunk
-        for hit in judged.page.hits
-        if all(np.isin(group, hit.record.terms, assume_unique=True).any() for group in groups)
-    )
+    return (hit.chunk for hit in judged.page.hits if all(not group.isdisjoint(hit.record.terms) for group in groups))
 
 
 @lru_cache(256)
-def _required(name: str) -> list[Terms]:
-    return [hashed(group) for group in required_groups(name)]
+def _required(name: str) -> list[frozenset[int]]:
+    return [frozenset(hashed(group)) for group in required_groups(name)]
 
 
 def _at_least(judged: JudgedPage, confidence: float, why: str) -> JudgedPage:

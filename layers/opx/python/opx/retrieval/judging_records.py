@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import struct
 import zlib
+from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate
 
-import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
 from opx.domain.results import IndexedChunk
@@ -26,7 +25,7 @@ from opx.text.analyzer import ENGLISH, split_identifiers
 from opx.text.fields import all_terms, words
 from opx.text.languages import document_languages
 
-Terms = npt.NDArray[np.uint32]
+Terms = Sequence[int]
 """Terms as their CRC-32."""
 
 FORMAT = 1
@@ -38,13 +37,13 @@ _READ_FOR_IDENTIFIERS = 2_000
 
 _HEAD, _LENGTHS = struct.Struct("<BI"), struct.Struct("<5I7QI")
 """The format with the CRC-32 of all that follows; and the lengths of the arrays, with the marks."""
-_TERM = np.dtype("<u4")
+_TERM_BYTES = 4
 
 
 class JudgingRecord(Struct, frozen=True, gc=False):
     """Facts of a chunk's document, and numbers of the chunk under its title and section. `marks` decide if it is a copy,
-    `identifiers` are those in its beginning, in order, and `expires` is the day of the document's end, "" for none. `arrays`
-    are decoded when they are needed."""
+    `identifiers` are those in its beginning, in order, and `expires` is the day of the document's end, "" for none. Terms are
+    decoded when they are needed."""
 
     facts: DocumentFacts
     marks: CopyMarks
@@ -61,6 +60,14 @@ class JudgingRecord(Struct, frozen=True, gc=False):
     def english(self) -> Terms:
         """The terms in English."""
         return self._array(1) if self._ends[1] > self._ends[0] else self._array(0)
+
+    def has_neighbours(self, one: int, other: int) -> bool:
+        """True if the English terms have one before the other."""
+        data, pair = bytes(self.english), array("I", (one, other)).tobytes()
+        at = data.find(pair)
+        while at % _TERM_BYTES and at > 0:
+            at = data.find(pair, at + 1)
+        return at >= 0
 
     @property
     def title(self) -> Terms:
@@ -86,11 +93,11 @@ class JudgingRecord(Struct, frozen=True, gc=False):
         return self._names.decode("utf-8", "surrogatepass").split("\n")[1:]
 
     def _array(self, number: int) -> Terms:
-        start = self._ends[number - 1] if number else 0
-        return np.frombuffer(self._numbers, _TERM, self._ends[number] - start, start * _TERM.itemsize)
+        start, end = (self._ends[number - 1] if number else 0), self._ends[number]
+        return memoryview(self._numbers)[_TERM_BYTES * start : _TERM_BYTES * end].cast("I")
 
 
-class Records(Mapping[str, JudgingRecord]):
+class ChunkRecords(Mapping[str, JudgingRecord]):
     """The record of each chunk of a response, by its entry's id: as it is stored, if it is whole and of this format. Each is
     read, or made, when it is first needed."""
 
@@ -141,13 +148,13 @@ def packed_record(indexed: IndexedChunk) -> bytes:
         hashed(all_terms(text, languages)),
         hashed(() if languages == ENGLISH else all_terms(text, ENGLISH)),
         hashed(term for word in title for term in word),
-        np.repeat(np.arange(len(title), dtype=np.uint32), [len(word) for word in title]),
-        np.unique(hashed(grams(chunk.title))),
+        [number for number, word in enumerate(title) for _ in word],
+        sorted(set(hashed(grams(chunk.title)))),
     )
     marks = copy_marks(chunk, indexed.fingerprint)
     names = "\n".join((indexed.expires, *identifiers(text[:_READ_FOR_IDENTIFIERS])))
     rest = [_LENGTHS.pack(*map(len, arrays), *(getattr(marks, name) for name in CopyMarks.__struct_fields__))]
-    rest += [part.astype(_TERM).tobytes() for part in arrays]
+    rest += [array("I", part).tobytes() for part in arrays]
     data = b"".join([*rest, names.encode("utf-8", "surrogatepass")])
     return _HEAD.pack(FORMAT, zlib.crc32(data)) + data
 
@@ -165,12 +172,12 @@ def read(stored: StoredRecord) -> JudgingRecord | None:
         return None
     ends = tuple(accumulate(fields[:5]))
     numbers = rest[_LENGTHS.size :]
-    return JudgingRecord(stored.facts, CopyMarks(*fields[5:]), numbers, ends, numbers[ends[-1] * _TERM.itemsize :])
+    return JudgingRecord(stored.facts, CopyMarks(*fields[5:]), numbers, ends, numbers[ends[-1] * _TERM_BYTES :])
 
 
-def hashed(terms: Iterable[str]) -> Terms:
+def hashed(terms: Iterable[str]) -> list[int]:
     """Terms as numbers, in the same order."""
-    return np.fromiter(map(_number, terms), np.uint32)
+    return list(map(_number, terms))
 
 
 @lru_cache(65_536)
