@@ -163,6 +163,7 @@ class System:
         self.ports = ports
         self.restart = restart
         self._parts: dict[Callable[[System], Any], Any] = {}
+        self._gaps_wait = False
 
     def __enter__(self) -> System:
         return self
@@ -327,7 +328,15 @@ class System:
 
     @cached_property
     def records(self) -> QuestionRecords:
-        return QuestionRecords(self.installation, self.tables, self.corpus, self.indexing)
+        records = QuestionRecords(self.installation, self.tables, self.corpus, self.indexing)
+        if self._gaps_wait:
+            records.deferred()
+        return records
+
+    def defer_gaps(self) -> Callable[[], list[str]]:
+        """Has gaps wait until the result is called, after a reply; it returns failures. Opens nothing."""
+        self._gaps_wait = True
+        return lambda: self.records.catch_up() if "records" in self.__dict__ else []
 
     @cached_property
     def learning(self) -> Learning:

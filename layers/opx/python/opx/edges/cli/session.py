@@ -123,7 +123,7 @@ class Session:
         from opx.edges.calling import LocalClient
 
         if self._closes:
-            record = self.context.system.records.deferred()
+            record = self.context.system.defer_gaps()
             self._context.call_on_close(lambda: warn(*record()))
         return LocalClient(self.context)
 
