@@ -90,7 +90,7 @@ class QuestionRecords:
 
     def deferred(self) -> Callable[[], list[str]]:
         """Has gaps wait from now on until `catch_up` is called, after the reply; returns that."""
-        self.waiting = deque()
+        self.waiting = deque() if self.waiting is None else self.waiting  # observers hold it already
         return self.catch_up
 
     def catch_up(self) -> list[str]:
