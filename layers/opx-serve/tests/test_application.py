@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 
 import pytest
 
@@ -16,7 +17,7 @@ from opx.ports.tables import GAPS
 from opx.records.gaps.log import GapLog
 from opx_serve import bodies
 from tests.support.agent_calls import CORPUS, DISK, DISK_TITLE, a_system, id_of
-from tests.support.records_support import ESPRESSO, BrokenTable, HeldTable, without_records
+from tests.support.records_support import ESPRESSO, BrokenTable, HeldTable
 from tests.support.serving_support import OWN_TOKEN, LocalServer, over_mcp, serving
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -43,6 +44,13 @@ TOKENS = {
 @pytest.fixture(scope="module")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     with a_system(tmp_path_factory.mktemp("home"), {**CORPUS, **RIVALS}) as found:
+        yield found
+
+
+@pytest.fixture
+def unserved(tmp_path: Path) -> Iterator[System]:
+    """A system that no other server answers from."""
+    with a_system(tmp_path, CORPUS) as found:
         yield found
 
 
@@ -360,28 +368,24 @@ def over_tools(server: LocalServer) -> str:
 
 @pytest.mark.parametrize("ask", [over_rest, over_tools])
 def test_no_reply_waits_for_its_gap_and_the_end_of_the_server_does(
-    system: System, monkeypatch: pytest.MonkeyPatch, ask: Callable[[LocalServer], str]
+    unserved: System, monkeypatch: pytest.MonkeyPatch, ask: Callable[[LocalServer], str]
 ) -> None:
-    without_records(system)
-    table = system.tables.table(GAPS)
+    table = unserved.tables.table(GAPS)
     held = HeldTable(table)
-    monkeypatch.setattr(system.records, "gaps", GapLog(held, days=1, clock=system.clock))
-    with serving(system) as server:
+    monkeypatch.setattr(unserved.records, "gaps", GapLog(held, days=1, clock=unserved.clock))
+    with serving(unserved) as server:
         assert "not recorded" not in ask(server)
-        assert list(GapLog(table, days=1, clock=system.clock).gaps("global")) == []
+        assert list(GapLog(table, days=1, clock=unserved.clock).gaps("global")) == []
         held.free.set()
-    assert [gap.question for gap in GapLog(table, days=1, clock=system.clock).gaps("global")] == [ESPRESSO]
-    without_records(system)
+    assert [gap.question for gap in GapLog(table, days=1, clock=unserved.clock).gaps("global")] == [ESPRESSO]
 
 
 def test_a_gap_that_can_not_be_recorded_is_logged_and_counted(
-    system: System, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    unserved: System, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    without_records(system)
-    monkeypatch.setattr(system.records, "gaps", GapLog(BrokenTable(), days=1, clock=system.clock))
-    with serving(system) as server:
+    monkeypatch.setattr(unserved.records, "gaps", GapLog(BrokenTable(), days=1, clock=unserved.clock))
+    with serving(unserved) as server:
         assert "not recorded" not in over_rest(server)
         while "opx_recording_failures_total 1.0" not in server("GET", "/metrics").data.decode():
             time.sleep(0.02)
     assert "a question without an answer is not among the gaps" in caplog.text
-    without_records(system)
