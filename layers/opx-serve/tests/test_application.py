@@ -49,7 +49,6 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
 
 @pytest.fixture
 def unserved(tmp_path: Path) -> Iterator[System]:
-    """A system that no other server answers from."""
     with a_system(tmp_path, CORPUS) as found:
         yield found
 
