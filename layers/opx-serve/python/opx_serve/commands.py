@@ -276,13 +276,13 @@ def _serve(
         processes = AnswerProcesses(session.services, session.start, workers or usual_workers())
         stack.callback(processes.close)
         found = _bases(session, stack, bases, known.own)
+        record = session.services.records.deferred()  # before the other thread makes records of its own
         loading = threading.Thread(target=_load, args=(session.services, not answers_only), daemon=True)
         stack.callback(loading.join, STOP_SECONDS)
         loading.start()
         served = serve(
             session.services, known, found, woken.set, workers=processes, ready=lambda: not loading.is_alive()
         )
-        record = session.services.records.deferred()
         server = HttpServer(application(served), listening_socket(listen), after=record)
         if not answers_only:
             _work_beside(session.services, woken, stopped, stack)

@@ -184,7 +184,7 @@ class HybridSearch:
         found = replace(fused(others), legs=_legs(query, response))
         own = others.without(self._knowledge.is_report)
         if own is not others:
-            own = self._alone(query, where, config) if _is_crowded(own, response, config) else own
+            own = self._alone(query, where, config) if _is_crowded(own, everything, config) else own
             found = replace(found, instructions=replace(fused(own), legs=found.legs))
         if others is everything:
             return found
@@ -282,11 +282,10 @@ def fused_hits(
     )
 
 
-def _is_crowded(own: Candidates, response: SearchResponse, config: QueryConfig) -> bool:
+def _is_crowded(own: Candidates, everything: Candidates, config: QueryConfig) -> bool:
     """True if a search found few documents of instructions, and as many hits as it may."""
-    legs = (response.lexical, response.vector, response.fused or Leg())
     documents = {own.records.document_id(entry) for leg in own.legs for entry, _ in leg.hits}
-    return len(documents) < FEW_INSTRUCTIONS and any(len(leg.hits) >= DEPTH[config.mode] for leg in legs)
+    return len(documents) < FEW_INSTRUCTIONS and any(len(leg.hits) >= DEPTH[config.mode] for leg in everything.legs)
 
 
 def _best_documents(

@@ -382,7 +382,7 @@ def ranked(question: str, judged: Sequence[Judged]) -> list[Judged]:
         if seeks_reports(question):
             return in_order(judged)
         first = [hit for hit in judged if _instructs(hit)]
-        return [*in_order(first), *in_order([hit for hit in judged if not _instructs(hit)])]
+        return in_order(first, last=[hit for hit in judged if not _instructs(hit)])
     outside = [hit for hit in judged if hit.hit.record.facts.tier is Tier.INTERNET]
     inside = [hit for hit in judged if hit.hit.record.facts.tier is not Tier.INTERNET]
     helpful = [hit for hit in inside if not hit.is_report and hit.confidence >= WORTHLESS]
