@@ -129,8 +129,9 @@ class ChunkRecords(Mapping[str, JudgingRecord]):
         return len(self._chunks)
 
 
+@lru_cache(4096)
 def made(indexed: IndexedChunk) -> JudgingRecord:
-    """The record of a chunk, made from its text."""
+    """The record of a chunk, made from its text. Engines without records find the same chunks again and again."""
     chunk = indexed.chunk
     about = (indexed.tier, indexed.trust, indexed.source_uri, indexed.last_updated, chunk.tags)
     facts = DocumentFacts(chunk.document_id, indexed.key_id, chunk.category, *about)
