@@ -140,7 +140,7 @@ class TestTools:
         def broken(*_: object, **__: object) -> None:
             raise RuntimeError("secret detail")
 
-        monkeypatch.setattr(services.questions, "search", broken)
+        monkeypatch.setattr(services.questions, "for_reader", broken)
         result = ask(a_server(services), "search_docs", query="disk")
         assert result.is_error
         assert result.content[0].text == "the request failed; the error was logged"
