@@ -74,7 +74,7 @@ def _entry(corpus: Passages, key: str, number: int, at: int, edition: int) -> In
     indexed = IndexedChunk(
         entry_id(key, chunk.chunk_id), chunk, key, scope_of(number), TIERS[number % len(TIERS)], 1.0,
         f"documents/{key}.md", f"2025-{1 + number % 12:02}-01T00:00:00Z", "en",
-        fingerprint=f"{drawn:08x}{zlib.crc32(content.encode()):08x}", services=(f"service-{number % 50}",),
+        fingerprint=f"{drawn:08x}{zlib.crc32(content.encode()):08x}", resources=(f"service-{number % 50}",),
     )  # fmt: skip
     return IndexEntry(indexed, corpus.vectors(1))
 

@@ -36,7 +36,7 @@ def a_corpus() -> list[IndexEntry]:
     """Documents of three scopes, with every facet that a filter has; of one document two chunks."""
     texts = [*OPERATIONS_TEXTS, *OPERATIONS_TEXTS]
     facets = [
-        {"scope": (Scope(), ACME, SHOP)[number % 3], "tags": ("storage",) if number % 2 else (), "services": ("db",)}
+        {"scope": (Scope(), ACME, SHOP)[number % 3], "tags": ("storage",) if number % 2 else (), "resources": ("db",)}
         for number in range(len(texts))
     ]
     made = [
@@ -88,8 +88,8 @@ FILTERS = [
     {"scopes": ("client:other",)},
     {"categories": ("postmortems",)},
     {"tiers": ("internet",)},
-    {"tags": ("storage",), "also_services": ("db",)},
-    {"services": ("web",)},
+    {"tags": ("storage",), "also_resources": ("db",)},
+    {"resources": ("web",)},
     {"languages": ("de",)},
     {"updated_from": DAY, "updated_before": (DAY or 0) + 1},
     {"title_terms": (("disk",),), "excluded_terms": ("server",)},

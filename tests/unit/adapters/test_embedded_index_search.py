@@ -46,7 +46,7 @@ FILTERS = (
     replace(EVERYONE, tags=("rare", "odd"), categories=("runbooks/procedures",)),
     replace(EVERY_SCOPE, tags=("absent",)),
     SearchFilter(scopes=("client:nobody",)),
-    replace(EVERY_SCOPE, services=("checkout", "absent"), also_services=("web", "shop")),
+    replace(EVERY_SCOPE, resources=("checkout", "absent"), also_resources=("web", "shop")),
     replace(EVERY_SCOPE, updated_from=DAYS[2], updated_before=DAYS[5], also_tags=("odd",)),
     replace(EVERYONE, updated_before=DAYS[1]),
 )
@@ -54,7 +54,7 @@ TERM_FILTERS = (
     replace(EVERY_SCOPE, required_terms=(("disk",), ("latenc", "absent"))),
     replace(EVERY_SCOPE, excluded_terms=("disk", "pod", "gateway")),
     replace(EVERYONE, title_terms=(("postmortem",),), required_terms=(("queue",),), excluded_terms=("disk",)),
-    replace(EVERY_SCOPE, required_terms=(("queue",),), tags=("odd",), services=("web",), updated_from=DAYS[3]),
+    replace(EVERY_SCOPE, required_terms=(("queue",),), tags=("odd",), resources=("web",), updated_from=DAYS[3]),
     replace(EVERY_SCOPE, required_terms=(("absent",),)),
     SearchFilter(scopes=("client:nobody",), excluded_terms=("disk",)),
 )
@@ -72,7 +72,7 @@ def a_collection(vectors_each: Sequence[int]) -> list[IndexEntry]:
             "tier": chance.choice((Tier.INTERNAL, Tier.SPECIALIZED)),
             "language": chance.choice(("en", "de")),
             "title": chance.choice(("Runbook", "Postmortem")),
-            "services": chance.sample(SERVICES, chance.randrange(3)),
+            "resources": chance.sample(SERVICES, chance.randrange(3)),
             "last_updated": chance.choice(("", *map(day_text, DAYS))),
         }
         document = f"document {len(entries)}"
@@ -125,8 +125,8 @@ def passes(entry: IndexEntry, where: SearchFilter) -> bool:
         and (not where.languages or indexed.language in where.languages)
         and (not where.tags or not set(chunk.tags).isdisjoint(where.tags))
         and (not where.also_tags or not set(chunk.tags).isdisjoint(where.also_tags))
-        and (not where.services or not set(indexed.services).isdisjoint(where.services))
-        and (not where.also_services or not set(indexed.services).isdisjoint(where.also_services))
+        and (not where.resources or not set(indexed.resources).isdisjoint(where.resources))
+        and (not where.also_resources or not set(indexed.resources).isdisjoint(where.also_resources))
         and is_within(day_number(indexed.last_updated), where)
         and has_terms(entry, where)
     )

@@ -66,12 +66,12 @@ def filters() -> Iterator[SearchFilter]:
     for name, value in product(("categories", "tiers", "languages", "document_ids"), NAMES):
         chosen: dict[str, Any] = {name: (value, "other")}
         yield SearchFilter(scopes=SCOPES, **chosen)
-    for name, value in product(("tags", "also_tags", "services", "also_services"), NAMES):
+    for name, value in product(("tags", "also_tags", "resources", "also_resources"), NAMES):
         chosen = {name: (value,)}
         yield SearchFilter(scopes=SCOPES[:2], **chosen)
     for first, end in ((11, None), (None, 11), (10, 12)):
         yield SearchFilter(scopes=SCOPES, updated_from=first, updated_before=end)
-    yield SearchFilter(scopes=SCOPES[:2], tags=("x", "z"), also_services=("y",), languages=("x", "y"))
+    yield SearchFilter(scopes=SCOPES[:2], tags=("x", "z"), also_resources=("y",), languages=("x", "y"))
 
 
 def a_row(chance: random.Random, number: int, slot: int) -> SegmentRow:

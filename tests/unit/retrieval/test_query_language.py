@@ -117,7 +117,7 @@ class TestOperators:
         question = read('lag tag:kafka service:"check out" category:runbooks tier:specialized title:postmortem why')
         assert question.text == "lag why"
         assert question.tags[0] == "kafka"
-        assert question.services[0] == "check out"
+        assert question.resources[0] == "check out"
         assert question.categories == ("runbooks/architecture", "runbooks/procedures")
         assert question.tiers == ("specialized",)
         assert question.title == ("postmortem",)
@@ -142,7 +142,7 @@ class TestOperators:
     def test_tags_and_services_are_looked_for_in_the_usual_cases(self) -> None:
         question = read("x Tag:kafka SERVICE:WebShop")
         assert question.tags == ("kafka", "Kafka", "KAFKA")
-        assert question.services == ("WebShop", "webshop", "Webshop", "WEBSHOP")
+        assert question.resources == ("WebShop", "webshop", "Webshop", "WEBSHOP")
 
     def test_end_of_a_sentence_is_no_part_of_a_value(self) -> None:
         question = read("lag (tag:kafka), or tag:redis? before:2026-01.")
@@ -222,7 +222,7 @@ class TestPasted:
         log = '2026-11-22T02:14:00 level=error tag:x msg="refused" -check'
         question = read(f"tag:kafka after:2026 {log} service:web")
         assert question.tags[0] == "kafka"
-        assert question.services[0] == "web"
+        assert question.resources[0] == "web"
         assert question.updated_from == day("2026-01-01")
         assert question.text == log
         assert question.pasted

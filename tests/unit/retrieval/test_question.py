@@ -132,12 +132,12 @@ class TestTerms:
 
 class TestNarrowing:
     def test_tags_and_services_hold_besides_those_of_the_caller(self) -> None:
-        question = Question("x", tags=("a",), services=("web",))
-        where = question.narrowed(SearchFilter(("global",), tags=("b",), services=("shop",)))
+        question = Question("x", tags=("a",), resources=("web",))
+        where = question.narrowed(SearchFilter(("global",), tags=("b",), resources=("shop",)))
         assert where == SearchFilter(
-            ("global",), tags=("b",), also_tags=("a",), services=("shop",), also_services=("web",)
+            ("global",), tags=("b",), also_tags=("a",), resources=("shop",), also_resources=("web",)
         )
-        assert question.narrowed(GLOBAL) == SearchFilter(("global",), tags=("a",), services=("web",))
+        assert question.narrowed(GLOBAL) == SearchFilter(("global",), tags=("a",), resources=("web",))
 
     def test_categories_and_tiers_are_those_of_both(self) -> None:
         question = Question("x", categories=("a", "b"), tiers=("internal",))
@@ -255,21 +255,19 @@ Annotations:
     ],
     ids=["JSON", "indented JSON", "list", "mail", "line", "braces", "brackets", "pairs"],
 )
-def test_name_and_text_are_the_question_and_labels_are_no_words_of_it(pasted: str) -> None:
+def test_name_and_text_are_the_question_with_the_resource_of_the_labels(pasted: str) -> None:
     question = pasted_alert(pasted)
     assert question is not None
-    assert (question.alert, question.identifiers) == (NAME, (NAME,))
-    assert question.text.startswith(f"{NAME}\n")
-    assert question.text.endswith("Messages pile up")
+    assert (question.alert, question.identifiers) == (NAME, (NAME, "worker-7d9f"))
+    assert question.text.split() == [NAME, "Messages", "pile", "up", "worker-7d9f"]
+    assert question.about == ("worker-7d9f",)
     assert LABELS.items() <= question.labels.items()
-    assert "shop" not in question.text
-    assert "worker" not in question.text
 
 
 def test_alarm_of_cloudwatch_has_its_dimensions_as_labels() -> None:
     question = pasted_alert(json.dumps(CLOUDWATCH))
     assert question is not None
-    assert (question.alert, question.text) == ("queue-depth-high", "queue-depth-high\nThreshold crossed")
+    assert (question.alert, question.about) == ("queue-depth-high", ("orders-7d9f",))
     assert question.labels == {"MetricName": "Depth", "QueueName": "orders-7d9f"}
 
 
@@ -355,7 +353,7 @@ def test_text_beside_json_is_part_of_the_question(alert: object, form: str) -> N
 def test_alarm_is_read_out_of_a_notification(sent: object) -> None:
     question = pasted_alert(json.dumps(sent))
     assert question is not None
-    assert (question.alert, question.text) == ("queue-depth-high", "queue-depth-high\nThreshold crossed")
+    assert (question.alert, question.about) == ("queue-depth-high", ("orders-7d9f",))
 
 
 @pytest.mark.parametrize("message", ["", "text", "[]", "{", None, 5])

@@ -213,7 +213,7 @@ def notified(*alerts: dict[str, Any], labels: str = "", **others: Any) -> Alert:
 
 def test_labels_that_all_have_count_and_others_are_noted() -> None:
     found = notified(one(1), one(2))
-    assert found.labels == {"alertname": "BrokerDown", "namespace": "orders"}
+    assert found.labels == {"alertname": "BrokerDown", "namespace": "orders", "workload": "kafka"}
     assert found.notes == ("2 alerts are firing; they differ in pod (kafka-1, kafka-2), which is not filled in",)
 
 

@@ -32,7 +32,7 @@ MAX_FILTERS = 100
 
 def retrieval_filters(where: SearchFilter) -> list[Filter]:
     """Filters that together accept the results that `where` does, except for terms and the second lists, which `passes`
-    checks: one, unless `where` lists more tags or services than fit into a group.
+    checks: one, unless `where` lists more tags or resources than fit into a group.
 
     None without a scope: such a search can't have results. `MAX_FILTERS` at most.
     """
@@ -52,15 +52,15 @@ def retrieval_filters(where: SearchFilter) -> list[Filter]:
 def filter_note(where: SearchFilter) -> str:
     """A note for the reader on limits of how a filter is applied; "" if there are none."""
     if prod(-(-len(getattr(where, part)) // MAX_GROUP) or 1 for part in LIST_ATTRIBUTES) > MAX_FILTERS:
-        return "only some of the tags and services were sent to the knowledge base: there are too many"
-    if where.has_terms or where.also_tags or where.also_services:
+        return "only some of the tags and resources were sent to the knowledge base: there are too many"
+    if where.has_terms or where.also_tags or where.also_resources:
         return "the knowledge base can't filter by words: only its best results were looked at for them"
     return ""
 
 
 def passes(where: SearchFilter, indexed: IndexedChunk) -> bool:
     """True if a result passes the conditions that the service's filters can't express."""
-    for wanted, has in ((where.also_tags, indexed.chunk.tags), (where.also_services, indexed.services)):
+    for wanted, has in ((where.also_tags, indexed.chunk.tags), (where.also_resources, indexed.resources)):
         if wanted and not set(wanted) & set(has):
             return False
     if not where.has_terms:

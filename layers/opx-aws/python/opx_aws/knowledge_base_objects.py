@@ -43,7 +43,7 @@ FILTER_ATTRIBUTES: dict[str, str] = {
 }
 """Single-valued fields of a `SearchFilter`, and their attributes."""
 
-LIST_ATTRIBUTES: dict[str, str] = {"tags": "tags", "services": "services"}
+LIST_ATTRIBUTES: dict[str, str] = {"tags": "tags", "resources": "services"}
 """List-valued fields of a `SearchFilter`, and their attributes; absent where the list is empty."""
 
 DAY_ATTRIBUTE = "updated_day"
@@ -72,7 +72,7 @@ def sidecar(indexed: IndexedChunk) -> bytes | None:
         "language": indexed.language,
         CHUNK_ATTRIBUTE: _to_json(_facts(indexed)),
     }
-    lists = {"tags": chunk.tags, "services": indexed.services}
+    lists = {"tags": chunk.tags, "resources": indexed.resources}
     attributes |= {name: list(lists[part]) for part, name in LIST_ATTRIBUTES.items() if lists[part]}
     day = day_number(indexed.last_updated)
     if day is not None:
@@ -138,7 +138,7 @@ def _chunk_of(text: str, attributes: Mapping[str, Any], facts: Mapping[str, Any]
         language=attributes["language"],
         flags=tuple(facts.get("flags", ())),
         fingerprint=facts.get("fingerprint", ""),
-        services=tuple(attributes.get(LIST_ATTRIBUTES["services"], ())),
+        resources=tuple(attributes.get(LIST_ATTRIBUTES["resources"], ())),
     )
 
 

@@ -37,9 +37,9 @@ FILTER_FIELDS: dict[str, str] = {
     "tags": "tags",
     "document_ids": "document_id",
     "languages": "language",
-    "services": "services",
+    "resources": "services",
     "also_tags": "tags",
-    "also_services": "services",
+    "also_resources": "services",
 }
 """List-valued fields of a `SearchFilter`, and the index fields that they match."""
 
@@ -50,9 +50,9 @@ _STORED_TEXTS = (
     "content",
     "source_uri",
     "last_updated",
-    *(name for name in LATER_FACTS if name not in _KEYWORDS),
+    *(name for name in LATER_FACTS if name not in FILTER_FIELDS),
 )
-_LATER_NAMES = {name: name for name in LATER_FACTS}
+_LATER_NAMES = {name: FILTER_FIELDS.get(name, name) for name in LATER_FACTS}
 _STORED_NUMBERS = {
     "chunk_index": "integer",
     "token_count": "integer",
@@ -125,7 +125,7 @@ def to_source(entry: IndexEntry) -> dict[str, Any]:
         "start": chunk.start,
         "end": chunk.end,
         "trust": indexed.trust,
-        **{name: to_json(getattr(indexed, name)) for name in LATER_FACTS},
+        **{stored: to_json(getattr(indexed, name)) for name, stored in _LATER_NAMES.items()},
         VECTOR_FIELD: [round(float(value), VECTOR_DECIMALS) for value in mean_vector(entry.vectors)],
         **{name: terms[name] for name in LEXICAL_FIELDS},
         **({} if day is None else {DAY_FIELD: day}),
@@ -133,7 +133,7 @@ def to_source(entry: IndexEntry) -> dict[str, Any]:
 
 
 def from_source(source: Mapping[str, Any]) -> IndexedChunk:
-    """The chunk that `to_source` stored, also by versions without flags, fingerprints, services and days."""
+    """The chunk that `to_source` stored, also by versions without flags, fingerprints, resources and days."""
     chunk = DocumentChunk(
         chunk_id=source["chunk_id"],
         document_id=source["document_id"],

@@ -105,7 +105,7 @@ def an_entry(
     document_id: str = "",
     flags: Sequence[str] = (),
     fingerprint: str = "",
-    services: Sequence[str] = (),
+    resources: Sequence[str] = (),
     last_updated: str = "2026-03-01T12:00:00Z",
 ) -> IndexEntry:
     """An index entry of the chunk that `a_chunk` makes, under the document key of `source` in `scope`, with `vectors`, or
@@ -126,7 +126,7 @@ def an_entry(
         language=language,
         flags=tuple(flags),
         fingerprint=fingerprint,
-        services=tuple(services),
+        resources=tuple(resources),
     )
     return IndexEntry(indexed, vectors or (any_vector(indexed.entry_id) if vector is None else vector,))
 

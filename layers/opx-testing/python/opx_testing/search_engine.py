@@ -59,7 +59,7 @@ class SearchEngineContract:
             index=3,
             flags=("suspected_instruction", "other"),
             fingerprint="00ff00ff00ff00ff",
-            services=("checkout", "B > C"),
+            resources=("checkout", "B > C"),
         )
         two = an_entry("disk down", source="two.md", section=(), tier=Tier.INTERNET, trust=0.55, language="de")
         put(one, two)
@@ -121,10 +121,10 @@ class SearchEngineContract:
             {"tags": ("kernel", "absent")},
             {"tags": ("absent", "b", "c", "d", "e", "f", "kernel")},
             {"languages": ("de",)},
-            {"services": ("checkout", "absent")},
-            {"services": ("a", "b", "c", "d", "e", "checkout"), "tags": ("a", "b", "c", "d", "e", "kernel")},
+            {"resources": ("checkout", "absent")},
+            {"resources": ("a", "b", "c", "d", "e", "checkout"), "tags": ("a", "b", "c", "d", "e", "kernel")},
             {"tags": ("patch",), "also_tags": ("kernel",)},
-            {"services": ("checkout",), "also_services": ("web", "absent")},
+            {"resources": ("checkout",), "also_resources": ("web", "absent")},
             {"updated_from": day_number("2026-05-31")},
             {"updated_from": day_number("2026-05-01"), "updated_before": day_number("2026-06-01")},
             {"tiers": ("specialized",), "tags": ("kernel",), "categories": ("security/cve",), "languages": ("de",)},
@@ -138,13 +138,13 @@ class SearchEngineContract:
             tier=Tier.SPECIALIZED,
             tags=("kernel", "patch"),
             language="de",
-            services=("checkout", "web"),
+            resources=("checkout", "web"),
             last_updated="2026-05-31T23:59:59Z",
         )
         put(
             wanted,
             an_entry("disk full"),
-            an_entry("disk full", source="tagged.md", tags=("patch",), services=("shop",)),
+            an_entry("disk full", source="tagged.md", tags=("patch",), resources=("shop",)),
         )
         assert found(engine, "disk", replace(EVERYONE, **part)) == ids(wanted)
 
@@ -170,7 +170,7 @@ class SearchEngineContract:
             {"required_terms": (("sectionword",), ("full", "absent"))},
             {"required_terms": (("archiv",),), "excluded_terms": ("absent", "kafka")},
             {"title_terms": (("postmortem",), ("disk",)), "required_terms": (("archiv",),), "tags": ("kernel",)},
-            {"services": ("checkout",), "excluded_terms": ("kafka",), "updated_from": 0},
+            {"resources": ("checkout",), "excluded_terms": ("kafka",), "updated_from": 0},
         ],
     )
     def test_filter_keeps_what_has_the_terms(self, engine: SearchEngine, put: Put, part: dict[str, Any]) -> None:
@@ -179,11 +179,11 @@ class SearchEngineContract:
             source="wanted.md",
             title="Postmortem of a disk",
             section=("Sectionword",),
-            services=("checkout",),
+            resources=("checkout",),
             tags=("kernel",),
         )
         text = "disk full of archives of Kafka, says the postmortem"
-        put(wanted, an_entry(text, services=("checkout",), tags=("kernel",)))
+        put(wanted, an_entry(text, resources=("checkout",), tags=("kernel",)))
         assert found(engine, "disk", replace(EVERYONE, **part)) == ids(wanted)
 
     def test_terms_of_other_scopes_find_nothing(self, engine: SearchEngine, put: Put) -> None:

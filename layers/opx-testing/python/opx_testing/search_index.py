@@ -320,10 +320,10 @@ class SearchIndexContract(IndexWritingContract, SearchEngineContract):
         assert index.count(where) == 0
 
     def test_thousands_of_values_are_taken(self, index: SearchIndex) -> None:
-        entry = an_entry("disk full", tags=("linux",), services=("checkout",))
+        entry = an_entry("disk full", tags=("linux",), resources=("checkout",))
         fill(index, entry, an_entry("disk full", source="other.md"))
         many = tuple(f"value{n}" for n in range(10_000))
-        where = replace(EVERYONE, tags=(*many, "linux"), services=(*many, "checkout"), excluded_terms=many)
+        where = replace(EVERYONE, tags=(*many, "linux"), resources=(*many, "checkout"), excluded_terms=many)
         assert lexical_ids(index, "disk", where) == vector_ids(index, any_vector("q"), where) == ids_of(entry)
 
     def test_long_question_with_many_groups_of_terms_is_answered(self, index: SearchIndex) -> None:
@@ -335,7 +335,7 @@ class SearchIndexContract(IndexWritingContract, SearchEngineContract):
 
     def test_empty_values_are_found_by_nobody(self, index: SearchIndex) -> None:
         fill(index, an_entry("disk full"))
-        for part in ({"tags": ("",)}, {"services": ("",)}, {"required_terms": (("",),)}, {"title_terms": (("",),)}):
+        for part in ({"tags": ("",)}, {"resources": ("",)}, {"required_terms": (("",),)}, {"title_terms": (("",),)}):
             assert vector_ids(index, any_vector("q"), replace(EVERYONE, **part)) == []
 
     # -- statistics ------------------------------------------------------------------------------------------------

@@ -297,8 +297,8 @@ def _has_facets(where: SearchFilter, indexed: IndexedChunk) -> bool:
         (where.also_tags, chunk.tags),
         (where.document_ids, {chunk.document_id}),
         (where.languages, {indexed.language}),
-        (where.services, indexed.services),
-        (where.also_services, indexed.services),
+        (where.resources, indexed.resources),
+        (where.also_resources, indexed.resources),
     )
     return indexed.scope_key in where.scopes and all(not wanted or set(wanted) & set(found) for wanted, found in parts)
 

@@ -13,6 +13,7 @@ from msgspec.structs import astuple
 from opx.domain.ids import day_number, day_text, stable_hash
 from opx.domain.knowledge import Category, KnowledgeModel, Tier, Untrusted
 from opx.domain.record import INTERNAL, Json, Record, about, derive, replace
+from opx.domain.resources import resources_in
 from opx.domain.scopes import Scope
 from opx.errors import UnknownCategoryError
 
@@ -154,6 +155,11 @@ class KnowledgeDocument(Record, frozen=True, kw_only=True):
     @property
     def key(self) -> DocumentKey:
         return DocumentKey(self.scope, self.source)
+
+    @property
+    def resources(self) -> tuple[str, ...]:
+        """The things that it is about: its services, and those that its other metadata name."""
+        return resources_in({"services": self.services, **self.attributes})
 
     @property
     def is_report(self) -> bool:

@@ -55,7 +55,8 @@ class Fusion(StrEnum):
 
 CATEGORY = "A category, or the beginning of one's path."
 TAG = "A tag: a document has at least one of those given."
-SERVICE = "A service: a document is about at least one of those given."
+RESOURCE = "A node, service, workload, queue or other resource: a document is about at least one of those given."
+SERVICE = "The same as `resource`."
 UPDATED_FROM = "Only documents last updated on this day, such as 2026-03-31, or later."
 UPDATED_BEFORE = "Only documents last updated before this day."
 EXPAND = "Amount of its document returned with each passage: nothing more, the rest of its section, or all of it."
@@ -95,7 +96,8 @@ class QueryConfig(Record, frozen=True, forbid_unknown_fields=True, omit_defaults
     max_chunks_per_document: Annotated[
         int, Meta(ge=1, le=MAX_RESULTS, description="Results of one document at most.")
     ] = 2
-    services: Annotated[Several[Name], about(SERVICE)] = ()
+    services: Annotated[Several[Name], about("The same as `resources`.")] = ()
+    resources: Annotated[Several[Name], about(RESOURCE)] = ()
     updated_from: Annotated[Text100, about(UPDATED_FROM)] = ""
     updated_before: Annotated[Text100, about(UPDATED_BEFORE)] = ""
     expand: Annotated[Expand, about(EXPAND)] = Expand.NONE
@@ -118,6 +120,7 @@ class QueryConfig(Record, frozen=True, forbid_unknown_fields=True, omit_defaults
             tiers=tuple(_member(Tier, tier, "tier").value for tier in _several(self.tiers)),
             tags=_several(self.tags),
             services=_several(self.services),
+            resources=_several(self.resources),
             categories=None if self.categories is None else _several(self.categories),
             mode=_member(SearchMode, self.mode, "mode"),
             expand=_member(Expand, self.expand, "expand"),

@@ -147,7 +147,8 @@ class IndexedChunk(Record, frozen=True, gc=False):
     """A chunk as an index returns it, with the facts needed to filter, trust and cite it.
 
     `flags` are warnings for readers (`suspected_instruction`); `fingerprint` is 64 bits in hexadecimal that are close to
-    those of near-duplicates; `expires` and `review_by` are those of the document. Entries written before these fields
+    those of near-duplicates; `resources` are the things that the document is about, as exact terms
+    (`opx.domain.resources`); `expires` and `review_by` are those of the document. Entries written before these fields
     existed have none of them.
     """
 
@@ -162,7 +163,7 @@ class IndexedChunk(Record, frozen=True, gc=False):
     language: str
     flags: tuple[str, ...] = ()
     fingerprint: str = ""
-    services: tuple[str, ...] = ()
+    resources: tuple[str, ...] = ()
     expires: str = ""
     review_by: str = ""
 

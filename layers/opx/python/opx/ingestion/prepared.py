@@ -264,7 +264,12 @@ def _facts_of(document: KnowledgeDocument) -> Mapping[str, Any]:
     """The fields that all index entries of a document have in common."""
     key = document.key
     facts = {name: getattr(document, name) for name in _DOCUMENT_FACTS}
-    return facts | {"key_id": key.id, "scope_key": key.scope.key, "last_updated": document.last_updated}
+    return facts | {
+        "resources": document.resources,
+        "key_id": key.id,
+        "scope_key": key.scope.key,
+        "last_updated": document.last_updated,
+    }
 
 
 def _indexed(chunk: DocumentChunk, facts: Mapping[str, Any], flags: tuple[str, ...], fingerprint: str) -> IndexedChunk:

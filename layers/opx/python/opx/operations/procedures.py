@@ -16,6 +16,7 @@ from opx.domain.knowledge import Tier
 from opx.domain.queries import Band, QueryConfig
 from opx.domain.record import Record, about, replace
 from opx.domain.requests import Request
+from opx.domain.resources import identity_in, kind_of_field
 from opx.domain.results import Answer
 from opx.errors import DocumentNotFoundError, InvalidInputError, InvalidReferenceError
 from opx.hygiene.untrusted import one_line, origin, quoted
@@ -132,11 +133,12 @@ def find_procedure(context: Context, request: FindProcedure) -> ProcedureAnswer:
         raise InvalidInputError(f"{named.notes[0]}: start again, without `after`")
     if named and named.document.is_report:
         return ProcedureAnswer(_no_procedure(named.document, alert.labels))
-    answer = Answer("", ()) if named else _searched(context, _question(alert, text))
+    answer = Answer("", ()) if named else _searched(context, *_question(alert, text))
     bound = {one.document_id: one for one in reversed(pages)}
     named = named or (None if is_bound else document_titled(context, text, answer))
     found = [one.document_id for one in answer.results if not one.is_report]
-    documents = list(dict.fromkeys((*(one.document_id for one in pages), *found)))
+    declared = [one.document_id for one in pages if one.sure or not identity_in(alert.labels)]
+    documents = list(dict.fromkeys((*declared, *found, *(one.document_id for one in pages))))
     confidences = {result.document_id: result.confidence for result in reversed(answer.results)}
     chosen = (named.document, named.outline) if named else _chosen(context, pages, documents)
     others = [one for one in documents if chosen is None or one != chosen[0].document_id][:_OTHERS]
@@ -247,25 +249,30 @@ _BROKEN_JSON = (
     "the alert begins like JSON and isn't valid JSON ({}), so it was read as plain text: its labels may be missing"
 )
 RUNBOOKS = "runbooks"
-_SEARCH = QueryConfig(min_confidence=Band.LIKELY.least, max_results=10, max_chunks_per_document=2, plain=True)
+_SEARCH = QueryConfig(min_confidence=Band.LIKELY.least, max_results=10, max_chunks_per_document=2)
 
 
-def _searched(context: Context, question: str) -> Answer:
+def _searched(context: Context, question: str, plain: bool) -> Answer:
     """An answer from runbooks; from all categories but reports if none of them fits, or there is no such category; else from
     reports, to name the nearest. One without a good answer counts once among the gaps."""
     knowledge = context.system.installation.knowledge
     instructions = tuple(sorted(knowledge.categories.keys() - knowledge.reports))
     runbooks = [(RUNBOOKS,)] if any(path.partition("/")[0] == RUNBOOKS for path in instructions) else []
-    searches = [replace(_SEARCH, categories=categories) for categories in (*runbooks, instructions, ())]
+    searches = [replace(_SEARCH, categories=one, plain=plain) for one in (*runbooks, instructions, ())]
     answer = run_search(context, question, searches[0])
     for config in searches[1:]:
         answer = answer if answer.results else run_search(context, question, config, gaps=False)
     return answer
 
 
-def _question(alert: Alert, given: str) -> str:
-    """The query for an alert: its name and text, without its labels."""
-    return f"{alert.name}\n{alert.text}".strip()[:MAX_QUESTION] or given
+def _question(alert: Alert, given: str) -> tuple[str, bool]:
+    """The query for an alert, and true if all of it is words: its name and text. With labels that name a resource, it is the
+    alert as JSON, which the search reads as one."""
+    labels = {name: value for name, value in alert.labels.items() if kind_of_field(name)}
+    if not labels:
+        return f"{alert.name}\n{alert.text}".strip()[:MAX_QUESTION] or given, True
+    sent = {"labels": {**labels, "alertname": alert.name}, "annotations": {"description": alert.text}}
+    return json.dumps(sent, ensure_ascii=False), False
 
 
 @dataclass(frozen=True, slots=True)

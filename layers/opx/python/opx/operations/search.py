@@ -40,6 +40,7 @@ class Search(Request, frozen=True):
     tag: Annotated[queries.Several[queries.Name], about(queries.TAG)] = ()
     tier: Annotated[queries.Several[queries.TierName], about("A tier of trust.")] = ()
     service: Annotated[queries.Several[queries.Name], about(queries.SERVICE)] = ()
+    resource: Annotated[queries.Several[queries.Name], about(queries.RESOURCE)] = ()
     updated_from: Annotated[Text, about(queries.UPDATED_FROM)] = ""
     updated_before: Annotated[Text, about(queries.UPDATED_BEFORE)] = ""
     expand: Annotated[queries.Expand, about(queries.EXPAND)] = queries.Expand.NONE
@@ -62,6 +63,7 @@ def search(context: Context, request: Search) -> Answer:
         mode=request.thoroughness,
         include_internet=Tier.INTERNET in tiers,  # naming the tier enables it
         services=request.service,
+        resources=request.resource,
         updated_from=request.updated_from,
         updated_before=request.updated_before,
         expand=request.expand,

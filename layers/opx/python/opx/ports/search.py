@@ -127,7 +127,7 @@ class SearchFilter(Struct, frozen=True):
     never empty.
 
     `updated_from` (included) and `updated_before` (excluded) bound the day of a document's last update, counted in days
-    since 1970-01-01; a document without a day passes neither bound. `also_tags` and `also_services` are second sets, of
+    since 1970-01-01; a document without a day passes neither bound. `also_tags` and `also_resources` are second sets, of
     which any value must match, too. Terms are those of `opx.text.analyzer`: an entry must have a term of each group of
     `title_terms` in its title and of each group of `required_terms` in its title or text, and none of `excluded_terms` in
     either. Applied before the best hits are chosen, in both legs.
@@ -139,14 +139,14 @@ class SearchFilter(Struct, frozen=True):
     tags: tuple[str, ...] = ()
     document_ids: tuple[str, ...] = ()
     languages: tuple[str, ...] = ()
-    services: tuple[str, ...] = ()
+    resources: tuple[str, ...] = ()
     updated_from: int | None = None
     updated_before: int | None = None
     title_terms: tuple[tuple[str, ...], ...] = ()
     required_terms: tuple[tuple[str, ...], ...] = ()
     excluded_terms: tuple[str, ...] = ()
     also_tags: tuple[str, ...] = ()
-    also_services: tuple[str, ...] = ()
+    also_resources: tuple[str, ...] = ()
 
     @property
     def has_terms(self) -> bool:
@@ -191,6 +191,7 @@ class DocumentFacts(Struct, frozen=True, gc=False):
     source_uri: str
     last_updated: str
     tags: tuple[str, ...]
+    resources: tuple[str, ...] = ()
 
 
 class StoredRecord(Struct, frozen=True, gc=False):

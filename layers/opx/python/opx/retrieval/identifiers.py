@@ -200,7 +200,7 @@ def _fits_of(
             page.best.indexed.chunk.title,
             page.best.indexed.source_uri,
             page.best.indexed.chunk.tags,
-            tuple({service for hit in page.hits for service in hit.indexed.services}),
+            tuple({service for hit in page.hits for service in hit.indexed.resources}),
         )
         for page in about
     }

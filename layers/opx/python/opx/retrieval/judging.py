@@ -141,7 +141,6 @@ def _metadata(hit: FusedHit, day: str) -> dict[str, Any]:
         "chunkIndex": chunk.chunk_index,
         "tags": list(chunk.tags),
         "language": indexed.language,
-        **({"services": list(indexed.services)} if indexed.services else {}),
         **({"flags": flags} if flags else {}),
         **({"reviewBy": indexed.review_by} if indexed.review_by else {}),
         **({"copies": copies} if copies else {}),
@@ -150,8 +149,8 @@ def _metadata(hit: FusedHit, day: str) -> dict[str, Any]:
 
 _OWN_NAMES = frozenset((
     "alternatives", "band", "because", "chunkId", "chunkIndex", "copies", "documentId", "expanded", "flags", "language",
-    "nearest", "notes", "outcome", "partial", "receiptId", "reviewBy", "section", "services", "site", "tags", "title",
-    "warnings", "why",
+    "nearest", "notes", "outcome", "partial", "receiptId", "resources", "reviewBy", "section", "services", "site", "tags",
+    "title", "warnings", "why",
 ))  # fmt: skip
 """Names in the metadata of results that have a meaning of their own, also where a result lacks them."""
 
@@ -159,6 +158,8 @@ _OWN_NAMES = frozenset((
 def _stated(document: KnowledgeDocument) -> dict[str, Any]:
     """The metadata that a document was given, as far as entries of the index don't have them."""
     stated = {
+        "services": list(document.services),
+        "resources": list(document.resources),
         "author": document.author,
         "version": document.metadata.version,
         "severity": document.severity,

@@ -133,7 +133,7 @@ class ChunkRecords(Mapping[str, JudgingRecord]):
 def made(indexed: IndexedChunk) -> JudgingRecord:
     """The record of a chunk, made from its text. Engines without records find the same chunks again and again."""
     chunk = indexed.chunk
-    about = (indexed.tier, indexed.trust, indexed.source_uri, indexed.last_updated, chunk.tags)
+    about = (indexed.tier, indexed.trust, indexed.source_uri, indexed.last_updated, chunk.tags, indexed.resources)
     facts = DocumentFacts(chunk.document_id, indexed.key_id, chunk.category, *about)
     record = read(StoredRecord(facts, packed_record(indexed)))
     assert record is not None

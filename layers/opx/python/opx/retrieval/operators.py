@@ -140,6 +140,7 @@ class OperatorKind(StrEnum):
     TAG = "tag"
     CATEGORY = "category"
     TIER = "tier"
+    RESOURCE = "resource"
     SERVICE = "service"
     TITLE = "title"
     BEFORE = "before"
@@ -150,6 +151,7 @@ FILTERS = (
     OperatorKind.TAG,
     OperatorKind.CATEGORY,
     OperatorKind.TIER,
+    OperatorKind.RESOURCE,
     OperatorKind.SERVICE,
     OperatorKind.TITLE,
     OperatorKind.BEFORE,

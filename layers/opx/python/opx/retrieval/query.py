@@ -101,7 +101,7 @@ class KnowledgeQuery:
             tags=tuple(config.tags),
             document_ids=(config.document_id,) if config.document_id else (),
             languages=(config.language,) if config.language else (),
-            services=tuple(config.services),
+            resources=tuple(form for one in (*config.services, *config.resources) for form in (one, one.casefold())),
             updated_from=day_number(config.updated_from) if config.updated_from else None,
             updated_before=day_number(config.updated_before) if config.updated_before else None,
         )

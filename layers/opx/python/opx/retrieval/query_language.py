@@ -1,8 +1,8 @@
 """Parses questions as people type them to words and filters.
 
-`"exact phrase"`, `-word`, `-"phrase"`, `tag:`, `category:`, `tier:`, `service:`, `title:`, `before:` and `after:`
-(docs/searching.md). Text that isn't a valid operator is searched as words, with a note: people paste logs and commands, and
-a misread question finds nothing when it matters most.
+`"exact phrase"`, `-word`, `-"phrase"`, `tag:`, `category:`, `tier:`, `resource:`, `service:`, `title:`, `before:`
+and `after:` (docs/searching.md). Text that isn't a valid operator is searched as words, with a note: people paste logs and
+commands, and a misread question finds nothing when it matters most.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from opx.domain.ids import day_number, day_text, first_day, shortened
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.queries import MAX_QUERY_CHARACTERS, QueryConfig
 from opx.domain.record import replace
+from opx.domain.resources import identity_in
 from opx.domain.results import Absent
 from opx.errors import InvalidInputError
 from opx.ports import SearchEngine, SearchFilter
@@ -39,6 +40,7 @@ _MAX_NOTES = 8
 MAX_ALERT_CHARACTERS = 100_000
 """Characters of a notification that are parsed; its text is cut like any question."""
 _SHOWN_CHARACTERS = 60
+_NAMING = (OperatorKind.TITLE, OperatorKind.TAG, OperatorKind.RESOURCE, OperatorKind.SERVICE, OperatorKind.CATEGORY)
 _EXCLUSIONS = (OperatorKind.EXCLUDED_WORD, OperatorKind.EXCLUDED_PHRASE)
 _HAS_WORD = re.compile(r"[^\W_]")
 
@@ -66,7 +68,7 @@ _LIKE_ALERT = re.compile(
     r"\s*\[(?:FIRING|RESOLVED|ALERT|CRITICAL|WARNING|PROBLEM)\b"
     r"|\s*(?-i:[A-Z])\w{2,149}(?:\{|[ \t]+\()\s*[a-z_]\w*\s*=[^\n]*[})][ \t]*(?:\n|\Z)"
     r"|(?:.*\n)?[ \t*-]{0,10}alertname\s*="
-    r"|\s*(?:\[\s*)?\{.*\"(?:alertname|AlarmName|alert_title|ruleName|incident)\\?\"\s*:",
+    r"|\s*(?:\[\s*)?\{.*\"(?:alertname|AlarmName|alert_title|alertId|ruleName|incident|incident_key|routing_key)\\?\"\s*:",
     re.IGNORECASE | re.DOTALL,
 )
 """Beginnings of an alert. Log lines, JSON log records and code also have pairs in brackets; in them every word counts."""
@@ -74,8 +76,8 @@ _ONE_NAME = re.compile(r"[A-Za-z_][\w:.-]{2,149}")
 
 
 def pasted_alert(query: str) -> Question | None:
-    """Converts a pasted alert to a question: its name and text, without its labels, and for JSON the text beside it. None if
-    the query is no alert."""
+    """Converts a pasted alert to a question: its name and text, the resources in its labels, and for JSON the text beside
+    it. None if the query is no alert."""
     sent, beside = _json_in(query)
     if not _LIKE_ALERT.match(sent):
         return None
@@ -88,7 +90,9 @@ def pasted_alert(query: str) -> Question | None:
     name = alert.name.strip()
     if not (alert.labels or alert.text) or not _ONE_NAME.match(name):
         return None
-    text = normalised(f"{name}\n{alert.text}\n{beside}").strip()[:MAX_QUERY_CHARACTERS]
+    about = identity_in(alert.labels)
+    parts = (name, alert.text, " ".join(about), beside)
+    text = normalised("\n".join(filter(None, parts))).strip()[:MAX_QUERY_CHARACTERS]
     named = name if _ONE_NAME.fullmatch(name) else ""
     return Question(
         text,
@@ -97,6 +101,7 @@ def pasted_alert(query: str) -> Question | None:
         alert=named or name,
         labels=alert.labels,
         runbook=alert.runbook,
+        about=about,
     )
 
 
@@ -147,7 +152,7 @@ class _Reading(Struct):
         left = self._words()
         if _HAS_WORD.search(left):
             return left
-        return " ".join(self.values(OperatorKind.TITLE, OperatorKind.TAG, OperatorKind.SERVICE, OperatorKind.CATEGORY))
+        return " ".join(self.values(*_NAMING))
 
     def _words(self) -> str:
         parts, at = [], 0
@@ -170,7 +175,7 @@ def _question_of(reading: _Reading, config: QueryConfig, knowledge: KnowledgeMod
         phrases=reading.values(OperatorKind.PHRASE),
         title=reading.values(OperatorKind.TITLE),
         tags=_in_any_case(reading.values(OperatorKind.TAG)),
-        services=_in_any_case(reading.values(OperatorKind.SERVICE)),
+        resources=_in_any_case(reading.values(OperatorKind.RESOURCE, OperatorKind.SERVICE)),
         categories=_paths(reading.values(OperatorKind.CATEGORY), knowledge),
         tiers=tuple(dict.fromkeys(value.casefold() for value in reading.values(OperatorKind.TIER))),
         updated_from=max(_days(reading.values(OperatorKind.AFTER)), default=None),

@@ -219,7 +219,7 @@ class Question(Struct, frozen=True):
     """A parsed question: the words to search (`text`), and conditions on each result.
 
     A result has every one of `phrases` in its title, section or content, every word of `title` in its title, none of
-    `excluded` (words and phrases) anywhere; it has one of `tags`, one of `services`, is in one of `categories` (paths,
+    `excluded` (words and phrases) anywhere; it has one of `tags`, one of `resources`, is in one of `categories` (paths,
     with all that is below those that were named) and of one of `tiers`; it was updated from the day `updated_from` on
     and before the day `updated_before` (counted from 1970-01-01). Empty or None means no condition. `title` holds words and
     phrases.
@@ -227,8 +227,8 @@ class Question(Struct, frozen=True):
     `identifiers` are the names and codes in `text`, as they were written. `notes` list text that looked like an operator
     and isn't one, and conditions that exclude each other: then `impossible` is true, and nothing can be found. `plain`:
     operators were not parsed; `pasted`: it looks like a log or code, in which quotes and dashes are no operators. `alert` is
-    the name of a pasted alert, with its `labels`, which are not among the question's words, and the address or the name of
-    its `runbook`, "" for none.
+    the name of a pasted alert, with its `labels` and the address or the name of its `runbook`, "" for none. `about` are the
+    resources that the labels name: they are among the question's words, the other labels are not.
     """
 
     text: str
@@ -236,7 +236,7 @@ class Question(Struct, frozen=True):
     excluded: tuple[str, ...] = ()
     title: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
-    services: tuple[str, ...] = ()
+    resources: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     tiers: tuple[str, ...] = ()
     updated_from: int | None = None
@@ -249,11 +249,12 @@ class Question(Struct, frozen=True):
     alert: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     runbook: str = ""
+    about: tuple[str, ...] = ()
 
     @property
     def narrows(self) -> bool:
         """True if it has any condition beside words."""
-        conditions = (*self.phrases, *self.excluded, *self.title, *self.tags, *self.services)
+        conditions = (*self.phrases, *self.excluded, *self.title, *self.tags, *self.resources)
         bounds = (self.updated_from, self.updated_before)
         return bool(conditions or self.categories or self.tiers) or any(bound is not None for bound in bounds)
 
@@ -279,8 +280,8 @@ class Question(Struct, frozen=True):
             categories=categories,
             tags=where.tags or self.tags,
             also_tags=self.tags if where.tags else (),
-            services=where.services or self.services,
-            also_services=self.services if where.services else (),
+            resources=where.resources or self.resources,
+            also_resources=self.resources if where.resources else (),
             updated_from=max(first, default=None),
             updated_before=min(end, default=None),
             title_terms=_groups(self.title),
@@ -319,7 +320,7 @@ class Question(Struct, frozen=True):
             "excluded": self.excluded,
             "title": self.title,
             "tags": self.tags,
-            "services": self.services,
+            "resources": self.resources,
             "categories": self.categories,
             "tiers": self.tiers,
             "identifiers": self.identifiers,

@@ -131,7 +131,7 @@ def _untranslated(
 def words_of(parsed: ParsedQuery, text: str, as_typed: Question) -> Iterator[QuestionWord]:
     """The words of `text` that consist of letters, in order; no identifiers, and no words of phrases and operators."""
     typed = as_typed
-    values = (*typed.phrases, *typed.title, *typed.excluded, *typed.tags, *typed.services, *typed.categories)
+    values = (*typed.phrases, *typed.title, *typed.excluded, *typed.tags, *typed.resources, *typed.categories)
     fixed = {word.casefold() for value in values for word in WORD.findall(value)}
     for number, piece in enumerate(_PIECE.finditer(text)):
         if number == _READ_PIECES:

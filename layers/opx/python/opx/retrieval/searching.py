@@ -138,6 +138,7 @@ class TierSearch:
         with query.timed("judge"):
             judgement = self._judgement(query, hits)
             pages = self._certain(query, named, self._apart(query, hits, judgement.pages), where)
+            pages = self._its_own_first(query, vector, where, named, pages)
             is_known = any(identifier.is_known for identifier in named)
             far = is_far(judgement, hits.entries, english=query.languages == ENGLISH)
             is_empty = not (hits.words or hits.judged)
@@ -225,6 +226,30 @@ class TierSearch:
         instructions = hits.instructions.passages
         reports = [page for page in pages if page.page.document_id not in instructions]
         return self._judgement(query, hits.instructions).pages, reports
+
+    def _its_own_first(
+        self,
+        query: ParsedQuery,
+        vector: Vector | None,
+        where: SearchFilter,
+        named: Sequence[QuestionIdentifier],
+        pages: Sequence[JudgedPage],
+    ) -> Sequence[JudgedPage]:
+        """Adds the documents about the resources of an alert, and ranks these first."""
+        if not query.question.about:
+            return pages
+        from opx.retrieval.belonging import Belonging
+
+        belonging = Belonging(query.question.about, query.question.identifiers)
+        own: dict[str, JudgedPage] = {}
+        for narrowed in belonging.filters(where):
+            found = HybridSearch(query.engine, self.knowledge).search(
+                self._hybrid_query(query, vector), narrowed, query.config, per_document=PASSAGES
+            )
+            for page in self._judgement(query, found.instructions or found).pages:
+                own.setdefault(page.page.document_id, page)
+        bound = {document_id for one in named for document_id in one.bound}
+        return belonging.ranked(pages, list(own.values()), bound)
 
     def _entries(self, query: ParsedQuery, where: SearchFilter) -> Sequence[FusedHit]:
         with query.timed("search"):

@@ -262,7 +262,7 @@ def _spread(entries: Iterable[Vectors]) -> bytes:
 def _shared(indexed: IndexedChunk, key_id: str) -> tuple[_Facets, SegmentFacts]:
     """Fields that all entries of a segment share."""
     chunk = indexed.chunk
-    tier, tags, services = indexed.tier.value, "\n".join(chunk.tags), "\n".join(indexed.services)
+    tier, tags, services = indexed.tier.value, "\n".join(chunk.tags), "\n".join(indexed.resources)
     about = (indexed.scope_key, chunk.category, tier, indexed.language, chunk.document_id)
     facts = SegmentFacts(key_id, indexed.trust, indexed.source_uri, indexed.last_updated)
     return (*about, tags, services, day_number(indexed.last_updated)), facts

@@ -339,9 +339,9 @@ class LexicalSearcher:
             ("tag", where.tags),
             ("document_id", where.document_ids),
             ("language", where.languages),
-            ("service", where.services),
+            ("service", where.resources),
             ("tag", where.also_tags),
-            ("service", where.also_services),
+            ("service", where.also_resources),
         )
         queries = [self._any_of(name, values) for name, values in wanted if values or name == "scope"]
         queries += self._days(where.updated_from, where.updated_before)
@@ -436,5 +436,5 @@ def _facets_of(indexed: IndexedChunk) -> Iterable[tuple[str, str]]:
     yield "language", indexed.language
     for tag in chunk.tags:
         yield "tag", tag
-    for service in indexed.services:
+    for service in indexed.resources:
         yield "service", service

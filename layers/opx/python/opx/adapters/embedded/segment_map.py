@@ -105,8 +105,8 @@ class SegmentMap:
             (arrays.document_ids, where.document_ids),
             (arrays.tags, where.tags),
             (arrays.tags, where.also_tags),
-            (arrays.services, where.services),
-            (arrays.services, where.also_services),
+            (arrays.services, where.resources),
+            (arrays.services, where.also_resources),
         ):
             if wanted:
                 mask &= column.any_of(wanted, count)

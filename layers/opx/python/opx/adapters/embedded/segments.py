@@ -115,8 +115,8 @@ _SEALED_FIELDS = (
 
 _ENCODED = dict(zip(IndexedChunk.__struct_fields__, IndexedChunk.__struct_encode_fields__, strict=True))
 _TIERS = {tier.value: tier for tier in Tier}
-_OWN = {name: _ENCODED[name] for name in LATER_FACTS if name != "services"}
-"""Fields of an entry's line beside its chunk, and their names in the line: services are those of its segment."""
+_OWN = {name: _ENCODED[name] for name in LATER_FACTS if name != "resources"}
+"""Fields of an entry's line beside its chunk, and their names in it: resources are the `services` of its segment."""
 
 
 def entry_line(indexed: IndexedChunk) -> str:
@@ -188,7 +188,7 @@ def indexed_chunk(entry: tuple[str, str], row: SharedFields | SegmentRow, facts:
         source_uri=address_of(facts.source_uri),
         last_updated=facts.last_updated,
         language=row.language,
-        services=tuple(row.services.split("\n")) if row.services else (),
+        resources=_lines(row.services),
         **later_facts(line, _OWN),
     )
 
@@ -212,9 +212,13 @@ class SegmentFields(Struct, frozen=True, gc=False):
 
     @classmethod
     def of(cls, shared: SharedFields, facts: SegmentFacts) -> SegmentFields:
-        tags = tuple(shared.tags.split("\n")) if shared.tags else ()
-        about = (_TIERS[shared.tier], facts.trust, address_of(facts.source_uri), facts.last_updated, tags)
-        return cls(shared, facts, DocumentFacts(shared.document_id, facts.key_id, shared.category, *about))
+        about = (_TIERS[shared.tier], facts.trust, address_of(facts.source_uri), facts.last_updated)
+        lists = (_lines(shared.tags), _lines(shared.services))
+        return cls(shared, facts, DocumentFacts(shared.document_id, facts.key_id, shared.category, *about, *lists))
+
+
+def _lines(joined: str) -> tuple[str, ...]:
+    return tuple(joined.split("\n")) if joined else ()
 
 
 class StoredChunks(Mapping[str, IndexedChunk]):

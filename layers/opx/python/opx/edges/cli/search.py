@@ -34,7 +34,12 @@ _DEFAULTS = QueryConfig()
     "--document", "document_id", default="", metavar="ID", help="Only within this document: its id, path or title."
 )
 @click.option(
-    "--service", "services", multiple=True, metavar="NAME", help="Only documents about one of these services."
+    "--resource",
+    "--service",
+    "resources",
+    multiple=True,
+    metavar="NAME",
+    help="Only documents about one of these nodes, services, workloads or other resources.",
 )
 @click.option(
     "--after",
@@ -96,7 +101,7 @@ def search_command(
 ) -> None:
     """Search for QUERY, in plain words or an exact identifier; `-` reads it from standard input.
 
-    QUERY may contain "exact phrases", -excluded words, tag:, category:, tier:, service:, title:, after: and before:.
+    QUERY may contain "exact phrases", -excluded words, tag:, category:, tier:, resource:, title:, after: and before:.
     Quote a term that begins with a dash together with a word before it.
 
     Each document is shown with its band of confidence (sure, likely, weak), age and owner, the relevant blocks, its other

@@ -46,9 +46,9 @@ class GapRecorder:
         Raises `StoreUnavailableError`.
         """
         config = answered.config
-        wording = wording_of(shown(answered.query), vector, model)
+        wording = wording_of(shown(_words_of(answered)), vector, model)
         gap = replace(
-            self._new_gap(reader, wording, tuple(sorted(config.services))),
+            self._new_gap(reader, wording, tuple(sorted({*config.services, *config.resources}))),
             categories=tuple(sorted(config.categories or ())),
             nearest=self._nearest(_best(answered.answer), reader),
             config=plain_config(config),
@@ -91,6 +91,12 @@ class GapRecorder:
             confidence=round(result.confidence, 4),
             services=document.services if document else (),
         )
+
+
+def _words_of(answered: Answered) -> str:
+    """The question as people read it: of a pasted alert its words."""
+    understood = answered.answer.understood
+    return str(understood["text"]) if understood.get("alert") else answered.query
 
 
 def _kept_absent(answered: Answered) -> list[Absent]:

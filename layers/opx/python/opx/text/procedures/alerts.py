@@ -18,6 +18,7 @@ from msgspec import field
 from opx.domain.handover import ShownCommand
 from opx.domain.procedures import Command
 from opx.domain.record import Record
+from opx.domain.resources import kind_of_field, workload_of
 from opx.errors import InvalidInputError
 
 MAX_LABELS = 100
@@ -31,10 +32,26 @@ _MAX_NAMED = 5
 _PAIR = re.compile(
     r"([A-Za-z_][\w.-]{0,99})\s*=\s*(?:\"((?:[^\"\\]|\\.){0,500})\"|'([^']{0,500})'|([^\s,;(){}\"']{1,500}))"
 )
+_NESTED = 6
+_VALUES = re.compile(r"([A-Za-z][\w:.-]{2,149}) \(([^()=\n]{1,2000})\)")
+_IS_HOST = re.compile(r"[\w.-]*[A-Za-z][\w.-]*:\d{2,5}")
+_IS_POD = re.compile(
+    r"[a-z][a-z0-9-]*-[0-9a-f]{8,10}-[a-z0-9]{5}|[a-z][a-z0-9-]*-(?=[a-z0-9]*\d)[bcdf-hj-np-tv-xz2-9]{5}"
+)
 _BRACKETS = re.compile(r"\A(?:\{[^}\n]*\}|\([^)\n]*\))")
 _JSON_BEGINS = re.compile(r"\s*(?:\[\s*)?\{(?!\s*(?:\{|[\w.]+\s*(?:=|!=|=~|!~)))")
 """The beginning of a JSON object, also of a malformed one: neither labels such as `{namespace="prod"}` nor a template."""
-_FIRING = re.compile(r"\s*\[(?:FIRING|RESOLVED|ALERT|CRITICAL|WARNING|PROBLEM)[^\]]{0,20}\]\s*", re.IGNORECASE)
+_FIRING = re.compile(
+    r"\s*\[(?:FIRING|RESOLVED|ALERT|CRITICAL|WARNING|PROBLEM|Prometheus|Grafana|Triggered|Recovered)[^\]]{0,20}\]:?\s*",
+    re.IGNORECASE,
+)
+_LISTED = re.compile(r"[ \t]*-?[ \t]*([A-Za-z_]\w{0,99}) = (\S[^\n]{0,499})", re.ASCII)
+"""A label as templates of notifications write it into their text."""
+_FRAME = re.compile(
+    r"[ \t]*(?:\*\*(?:Firing|Resolved)\*\*|(?:Labels|Annotations|Value|Metric value|Source|Silence|Dashboard|Panel):.*"
+    r"|%%%|@\S+)[ \t]*"
+)
+"""Other lines of such templates."""
 _NAME = re.compile(r"[A-Za-z][\w:.-]{2,149}")
 _NAME_KEYS = (
     "alertname",
@@ -61,7 +78,9 @@ _LABEL_KEYS = (
     "Trigger",
 )
 _SHARED_KEYS = ("commonLabels", "groupLabels", "commonAnnotations")
-_TEXT_KEYS = ("summary", "description", "message", "NewStateReason", "AlarmDescription")
+_TEXT_KEYS = ("summary", "description", "message", "body", "NewStateReason", "AlarmDescription", "reason")
+_PARTS = ("detail", "alarm", "alert", "event", "payload", "data", "state", "configuration", "metricStat", "metric")
+"""Objects within an event that may describe the alert."""
 STATED = 0.8
 """Least confidence of an edge from a page that states that it handles an alert; a title alone has less."""
 
@@ -97,7 +116,7 @@ def read_alert(text: str, labels: str = "") -> Alert:
     if _is_empty(text, data) and "alertname" not in given:
         raise InvalidInputError("the alert is empty: give its name, its labels, or the alert as it was sent")
     found = _from_json(data, given) if isinstance(data, Mapping) else _from_line(text[:_MAX_TEXT])
-    merged = dict(list({**found.labels, **given}.items())[:MAX_LABELS])
+    merged = _bounded({**found.labels, **given})
     name = found.name or given.get("alertname", "") or text.strip()[:MAX_VALUE]
     runbook = found.runbook or next((merged[key] for key in RUNBOOK_KEYS if merged.get(key)), "")
     return Alert(name, merged, found.text, runbook, found.notes)
@@ -175,10 +194,15 @@ def _from_json(data: Mapping[str, Any], given: Mapping[str, str]) -> Alert:
     for name in [name for name in labels if any(one.labels.get(name, labels[name]) != labels[name] for one in alerts)]:
         del labels[name]
     labels |= _shared([one.labels for one in alerts])
+    owners = {workload_of(one.labels.get("pod", "")) for one in alerts}
+    if "pod" not in labels and len(owners) == 1 and all(owners):  # its pods fire together
+        labels["workload"] = owners.pop()
     annotations = _texts(data.get("commonAnnotations"))
     for first in alerts[:1]:
         annotations |= _texts(first.data.get("annotations"))
     annotations |= _texts(data.get("annotations"))
+    for text in _written(parts):
+        labels = dict(_stated_in(text)) | labels
     named = [
         labels.get("alertname", ""),
         *(one.labels.get("alertname", "") for one in alerts),
@@ -190,18 +214,60 @@ def _from_json(data: Mapping[str, Any], given: Mapping[str, str]) -> Alert:
         for key in _TEXT_KEYS
     ]
     runbook = next((one for key in RUNBOOK_KEYS if (one := annotations.get(key) or labels.get(key) or "")), "")
-    text = " ".join(dict.fromkeys(filter(None, texts)))
-    return Alert(_FIRING.sub("", name).strip(), labels, text, runbook, (*notes, *_runbook_notes(alerts)))
+    text = " ".join(dict.fromkeys(filter(None, map(_prose, texts))))
+    return Alert(*_split_name(name, labels), text, runbook, (*notes, *_runbook_notes(alerts)))
 
 
-def _parts_of(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _parts_of(data: Mapping[str, Any], depth: int = 0) -> list[Mapping[str, Any]]:
     """An event and the nested objects that may describe the alert."""
-    inner = (data.get("detail"), data.get("alarm"), data.get("event"))
-    return [data, *(part for part in inner if isinstance(part, Mapping))]
+    metrics = data.get("metrics")
+    inner = [*(data.get(key) for key in _PARTS), *(metrics[:_MAX_NAMED] if isinstance(metrics, list) else ())]
+    nested = (part for part in inner if isinstance(part, Mapping) and depth < _NESTED)
+    return [data, *(each for part in nested for each in _parts_of(part, depth + 1))]
 
 
 def _names_in(parts: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     return (part[key] for part in parts for key in _NAME_KEYS if isinstance(part.get(key), str))
+
+
+def _written(parts: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """The texts of an event and of its details, in which a template may have listed labels."""
+    for part in parts:
+        details = (part.get(key) for key in ("details", "custom_details"))
+        for each in (part, *(one for one in details if isinstance(one, Mapping))):
+            yield from (text for text in each.values() if isinstance(text, str) and " = " in text)
+
+
+def _stated_in(text: str) -> Iterator[tuple[str, str]]:
+    """The labels that the lines of a text list, without annotations."""
+    found = (_LISTED.fullmatch(line) for line in text[:_MAX_TEXT].splitlines())
+    return ((match[1], match[2].strip()) for match in found if match and match[1] not in _TEXT_KEYS)
+
+
+def _prose(text: str) -> str:
+    """A text without the labels and the frame of a template; of its annotations the text."""
+    kept = []
+    for line in _FIRING.sub("", text[:_MAX_TEXT]).splitlines():
+        listed = _LISTED.fullmatch(line)
+        if listed and listed[1] in _TEXT_KEYS:
+            kept.append(listed[2])
+        elif not (listed or _FRAME.fullmatch(line) or _PAIR.fullmatch(line.strip(" \t*-,"))):
+            kept.append(line)
+    return "\n".join(kept).strip()
+
+
+def _split_name(name: str, labels: dict[str, str]) -> tuple[str, dict[str, str]]:
+    """The name of an alert without its state, and its labels. Alertmanager's own titles have the labels' values in brackets
+    behind it, of which only a pod's can be told from others."""
+    name = _FIRING.sub("", name).strip()
+    match = _VALUES.fullmatch(name)
+    if not match:
+        return name, labels
+    values = match[2].split()
+    pods = [one for one in values if (workload_of(one) != one and workload_of(one) in values) or _IS_POD.fullmatch(one)]
+    hosts = [one for one in values if _IS_HOST.fullmatch(one)]
+    found = {"pod": pods[0]} if pods else {"instance": hosts[0]} if hosts else {}
+    return match[1], found | labels
 
 
 def _labels_of(parts: Iterable[Mapping[str, Any]]) -> dict[str, str]:
@@ -308,12 +374,13 @@ def _labels(value: Any) -> dict[str, str]:
         nested = _labels(value.get("Dimensions")) if "Dimensions" in value else {}
         return _texts(value) | nested
     found: dict[str, str] = {}
+    value = value.split(",") if isinstance(value, str) else value  # Datadog sends its tags as one string, too
     for one in value[:MAX_LABELS] if isinstance(value, list) else ():
         if isinstance(one, Mapping):
             name, given = one.get("name") or one.get("Name"), one.get("value") or one.get("Value")
             if isinstance(name, str) and isinstance(given, str | int | float):
                 found[name] = str(given)[:MAX_VALUE]
-        elif isinstance(one, str) and ":" in one:
+        elif isinstance(one, str) and ":" in one[:MAX_VALUE]:
             name, _, given = one.partition(":")
             found[name.strip()] = given.strip()[:MAX_VALUE]
     return found
@@ -322,11 +389,16 @@ def _labels(value: Any) -> dict[str, str]:
 def _texts(value: Any) -> dict[str, str]:
     if not isinstance(value, Mapping):
         return {}
-    return {
-        str(name): str(one)[:MAX_VALUE]
-        for name, one in list(value.items())[:MAX_LABELS]
-        if isinstance(one, str | int | float)
-    }
+    return _bounded(
+        {str(name): str(one)[:MAX_VALUE] for name, one in value.items() if isinstance(one, str | int | float)}
+    )
+
+
+def _bounded(labels: dict[str, str]) -> dict[str, str]:
+    """At most `MAX_LABELS` of the labels; of more, those that name a resource first."""
+    if len(labels) <= MAX_LABELS:
+        return labels
+    return dict(sorted(labels.items(), key=lambda one: not kind_of_field(one[0]))[:MAX_LABELS])
 
 
 def _from_line(text: str) -> Alert:
@@ -337,12 +409,12 @@ def _from_line(text: str) -> Alert:
     behind = line[begins.end() :].lstrip() if begins else ""
     if begins and (behind[:1] in ("{", "(") or (labels and not behind) or (labels and _PAIR.match(behind))):
         name, left = begins[0], _BRACKETS.sub("", behind, count=1)
+        labels = labels or _split_name(f"{name} {behind.removesuffix(left)}".rstrip(), {})[1]
     else:
         name = labels.get("alertname") or line
         left = line if name != line else ""
     beside = _PAIR.sub("", left).strip(" \t,;:-")
-    below = "\n".join(part for part in rest.split("\n") if not _PAIR.fullmatch(part.strip(" \t*-,")))
-    return Alert(labels.get("alertname", name)[:MAX_VALUE], labels, f"{beside}\n{below}".strip())
+    return Alert(labels.get("alertname", name)[:MAX_VALUE], labels, f"{beside}\n{_prose(rest)}".strip())
 
 
 def _pairs(text: str) -> Iterator[tuple[str, str]]:
