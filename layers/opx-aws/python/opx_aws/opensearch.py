@@ -27,15 +27,7 @@ from opx.text.fields import first_words
 from opx_aws import opensearch_queries as queries
 from opx_aws.opensearch_bulk import BulkLimits, BulkWriter
 from opx_aws.opensearch_calls import LONGEST_WAIT, SOONEST_SECONDS, WAKE_SECONDS, patiently
-from opx_aws.opensearch_schema import (
-    ENTRY_FIELD,
-    RECORD_FIELD,
-    SPACE_TYPE,
-    STORED_TEXT,
-    from_source,
-    index_body,
-    record_from,
-)
+from opx_aws.opensearch_schema import ENTRY_FIELD, RECORD_FIELD, SPACE_TYPE, STORED_TEXT, index_body
 from opx_aws.vendor_errors import Backoff
 
 log = logging.getLogger(__name__)
@@ -66,7 +58,7 @@ def ensure_index(
     """
     about: dict[str, Any] = {"model_id": model_id, "dimension": dimension, "engine": engine}
     if fields := check_index(client, index_name, **about):
-        has_records(client, index_name, fields)
+        ensure_record_field(client, index_name, fields)
         return False
     created = create_index(client, index_name, index_body(model_id, dimension, engine=engine))
     deadline = clock() + wait_seconds
@@ -120,9 +112,9 @@ def check_index(
     return frozenset(mapping["properties"])
 
 
-def has_records(client: OpenSearch, index_name: str, fields: Set[str]) -> bool:
-    """True if entries of the index may have judging records. An index of an earlier release lacks the field: it is added if
-    the caller has the right to (`aoss:UpdateIndex`)."""
+def ensure_record_field(client: OpenSearch, index_name: str, fields: Set[str]) -> bool:
+    """Adds the field of judging records to an index of an earlier release, which needs the right `aoss:UpdateIndex`. True if
+    the index, with these fields, has it now."""
     if RECORD_FIELD in fields:
         return True
     try:
@@ -297,7 +289,7 @@ class OpenSearchIndex:
         return SearchResponse(
             lexical=queries.lexical_leg(lexical) if lexical else Leg(),
             vector=queries.vector_leg(vector) if vector else Leg(),
-            **_chunks_and_records(lexical, vector),
+            **queries.chunks_and_records(lexical, vector),
             term_frequencies=frequencies,
             entry_count=entry_count,
         )
@@ -368,17 +360,11 @@ class OpenSearchIndex:
 
     def _check_once(self) -> None:
         """Checks before the first write that the index was built for this embedder and analyzer, and if it stores records."""
-        embedder = self._unchecked
-        if embedder and (
-            fields := check_index(
-                self._client,
-                self._index_name,
-                model_id=embedder.model_id,
-                dimension=embedder.dimension,
-                patience=self._patience,
-            )
-        ):
-            self._records = has_records(self._client, self._index_name, fields)
+        if not (embedder := self._unchecked):
+            return
+        about: dict[str, Any] = {"model_id": embedder.model_id, "dimension": embedder.dimension}
+        if fields := check_index(self._client, self._index_name, **about, patience=self._patience):
+            self._records = ensure_record_field(self._client, self._index_name, fields)
             self._unchecked = None
 
     def _listing(self, body: queries.Body, doing: str) -> dict[str, Any]:
@@ -409,12 +395,3 @@ class OpenSearchIndex:
         answer = patiently(send, name, **waiting, clock=self._clock, sleep=self._sleep)
         self._answered_at = self._clock()
         return answer
-
-
-def _chunks_and_records(*answers: dict[str, Any] | None) -> dict[str, Any]:
-    """The fields of a response for the distinct hits: chunks, and those judging records that are stored."""
-    hits = (hit["_source"] for answer in answers if answer for hit in queries.hits_of(answer))
-    sources = {source[ENTRY_FIELD]: source for source in hits}
-    chunks = {entry: from_source(source) for entry, source in sources.items()}
-    found = ((entry, record_from(sources[entry], chunk)) for entry, chunk in chunks.items())
-    return {"chunks": chunks, "records": {entry: record for entry, record in found if record}}
