@@ -40,6 +40,7 @@ from opx.lifecycle.costs import AWAKE_MINUTES, HOURS, SEARCH_WORKERS
 from opx.ports.tables import LIFECYCLE
 from opx.settings import COLLECTIONS, FIRST_COLLECTION
 from opx_aws.bedrock_embedder import embedding_model
+from opx_aws.opensearch_schema import RECORD_FIELD
 
 BOOTSTRAP_PARAMETER = "/cdk-bootstrap/hnb659fds/version"
 BOOTSTRAP_VERSION = 6
@@ -537,7 +538,8 @@ CHECKS: tuple[Callable[[Deployment, Clients], Iterator[Problem]], ...] = (
 
 
 def _compatible(deployed: Any, wanted: Mapping[str, Any]) -> bool:
-    """True if the deployed index has all wanted fields in the wanted form. Further fields do no harm."""
+    """True if the deployed index has all wanted fields in the wanted form. That of judging records is added where it is
+    missing, and further fields do no harm."""
     found = _mappings(deployed)
     return found.get("_meta") == wanted["mappings"].get("_meta") and not _other_fields(found, wanted["mappings"])
 
@@ -552,7 +554,8 @@ def _identity(schema: Any, other: Any) -> str:
 
 
 def _other_fields(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
-    return [name for name, field in wanted["properties"].items() if found["properties"].get(name) != field]
+    fields = {RECORD_FIELD: wanted["properties"].get(RECORD_FIELD), **found["properties"]}
+    return [name for name, field in wanted["properties"].items() if fields.get(name) != field]
 
 
 def _mappings(schema: Any) -> dict[str, Any]:

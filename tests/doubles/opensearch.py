@@ -93,6 +93,7 @@ class OpenSearchDouble(HttpDouble):
             ("DELETE", ""): self._delete,
             ("HEAD", ""): self._describe,
             ("GET", "_mapping"): self._describe,
+            ("PUT", "_mapping"): self._add_fields,
             ("POST", "_bulk"): self._bulk,
             ("POST", "_msearch"): self._msearch,
             ("POST", "_search"): self._search,
@@ -137,6 +138,11 @@ class OpenSearchDouble(HttpDouble):
 
     def _describe(self, name: str, request: Request) -> dict[str, Any]:
         return {name: {"mappings": self._index(name).mappings}}
+
+    def _add_fields(self, name: str, request: Request) -> dict[str, Any]:
+        only(request.json(), {"properties"}, "mapping")
+        self._index(name).add_fields(request.json()["properties"])
+        return {"acknowledged": True}
 
     def _search(self, name: str, request: Request) -> dict[str, Any]:
         return Searcher(self._index(name)).search(request.json())

@@ -64,6 +64,7 @@ class StoredIndex:
         self.default_engine = "nmslib" if generation == "classic" else "faiss"
         self._compresses = compresses
         _check_body(body, generation)
+        self._generation = generation
         self._clock = clock
         self._delay = delay
         self._stored: dict[str, StoredDocument] = {}
@@ -72,6 +73,13 @@ class StoredIndex:
 
     def __contains__(self, document_id: str) -> bool:
         return document_id in self._stored
+
+    def add_fields(self, fields: dict[str, dict[str, Any]]) -> None:
+        """Adds fields to the mapping. A field that is there can't be changed."""
+        for name, field in fields.items():
+            _check_field(name, field, self._generation)
+            if self.fields.setdefault(name, field) != field:
+                raise failure(400, "illegal_argument_exception", f"Mapper for [{name}] conflicts with existing mapper")
 
     def put(self, document_id: str, source: dict[str, Any]) -> None:
         self._stored[document_id] = self._parse(document_id, source)

@@ -16,6 +16,7 @@ from infra.configuration import Deployment
 from infra.constructs.hybrid_index import index_schema
 from infra.preflight import discovered_context, main, model_access, problems, search_limits
 from opx_aws.bedrock_embedder import DEFAULT_MODEL
+from opx_aws.opensearch_schema import RECORD_FIELD
 from tests.doubles.aws_account import AwsAccountDouble, RefusedError, answering_client
 
 ACCOUNT = "111122223333"
@@ -287,6 +288,14 @@ def test_an_index_for_another_model_may_have_one_of_another_name_beside_it() -> 
 def test_the_index_as_it_was_deployed_is_left_alone() -> None:
     assert reported(Account(get_template=deployed(DEFAULT_MODEL))) == []
     assert reported(Account(get_template=deployed(DEFAULT_MODEL, "IndexSchema", EARLIER))) == []
+
+
+def test_an_index_of_an_earlier_release_without_judging_records_is_kept() -> None:
+    schema = index_schema(Deployment())
+    del schema["mappings"]["properties"][RECORD_FIELD]
+    index = {"Type": "Custom::SearchIndex", "Properties": {"IndexName": "opx-knowledge", "Body": json.dumps(schema)}}
+    template = {"TemplateBody": json.dumps({"Resources": {"Index": index}})}
+    assert reported(Account(get_template=template)) == []
 
 
 def test_an_index_of_an_earlier_release_that_would_be_deleted_is_refused() -> None:

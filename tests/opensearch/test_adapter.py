@@ -15,6 +15,7 @@ from opx.errors import IncompatibleIndexError, IndexUnavailableError
 from opx.ports import IndexEntry, SearchFilter, SearchIndex, SearchRequest
 from opx_aws.opensearch import OpenSearchIndex, ensure_index, opensearch_client
 from opx_aws.opensearch_queries import MAX_CLAUSES, MAX_QUERY_TERMS
+from opx_aws.opensearch_schema import RECORD_FIELD, STORED_TEXT
 from opx_testing.entries import EVERYONE, VECTOR_DIMENSION, a_removal, a_unit_vector, an_entry, any_vector
 from opx_testing.searches import (
     SCORE_TOLERANCE,
@@ -166,6 +167,19 @@ class TestIndexes:
         assert index.count(EVERYONE) == 1
         client.indices.delete(index=name)
 
+    def test_index_of_an_earlier_release_stores_judging_records_from_the_first_write_on(
+        self, client: OpenSearch, names: Callable[[], str]
+    ) -> None:
+        name, embedder = names(), WordsEmbedder()
+        body = node_index_body(embedder.model_id, embedder.dimension)
+        del body["mappings"]["properties"][RECORD_FIELD]
+        client.indices.create(index=name, body=body)
+        entry = an_entry("disk", vector=embedder.embed_query("disk"))
+        index = RefreshedIndex(client, name, vectors_of=embedder)
+        fill(index, entry)
+        assert lexical(index, "disk").records.keys() == set(ids_of(entry))
+        client.indices.delete(index=name)
+
 
 class TestDouble:
     """The double of the service answers as a node does, so that tests on it are meaningful."""
@@ -195,6 +209,7 @@ class TestDouble:
             assert dict(found.hits) == pytest.approx(dict(expected.hits), rel=SCORE_TOLERANCE, abs=SCORE_TOLERANCE)
             assert bool(found.error) == bool(expected.error)
         assert doubled.chunks == real.chunks
+        assert doubled.records == real.records
         assert (doubled.term_frequencies, doubled.entry_count) == (real.term_frequencies, real.entry_count)
 
     @pytest.mark.parametrize(
@@ -234,6 +249,15 @@ class TestDouble:
         for each in (client, double):
             with pytest.raises(TransportError) as refusal:
                 each.search(index=index_name, body=body)
+            assert refusal.value.status_code == 400
+
+    def test_double_refuses_another_form_of_a_field_as_the_node_does(
+        self, client: OpenSearch, double: OpenSearch, index_name: str
+    ) -> None:
+        for each in (client, double):
+            each.indices.put_mapping(index=index_name, body={"properties": {RECORD_FIELD: STORED_TEXT}})
+            with pytest.raises(TransportError) as refusal:
+                each.indices.put_mapping(index=index_name, body={"properties": {RECORD_FIELD: {"type": "keyword"}}})
             assert refusal.value.status_code == 400
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,14 @@ from opx.adapters.embedded.object_store import FolderObjectStore
 from opx.domain.scopes import Scope
 from opx.errors import IncompatibleIndexError, IndexUnavailableError, InvalidInputError
 from opx.ingestion.indexing.book import Edition
-from opx.ports import DocumentChange, IndexEntry, SearchFilter, SearchIndex, SearchRequest
+from opx.ports import DocumentChange, Embedder, IndexEntry, SearchFilter, SearchIndex, SearchRequest
+from opx.retrieval.judging_records import ChunkRecords
 from opx.settings import Settings
 from opx.system import bootstrap
 from opx.text.fields import LEXICAL_FIELDS
-from opx_aws.opensearch import OpenSearchIndex, ensure_index, serverless_client
+from opx_aws.opensearch import OpenSearchIndex, check_index, ensure_index, serverless_client
 from opx_aws.opensearch_bulk import BulkLimits
-from opx_aws.opensearch_schema import SOURCE_FIELDS, VECTOR_FIELD, index_body
+from opx_aws.opensearch_schema import RECORD_FIELD, SOURCE_FIELDS, VECTOR_FIELD, index_body, to_source
 from opx_testing.entries import EVERYONE, a_change, a_removal, a_unit_vector, an_entry, any_vector
 from opx_testing.fake_time import FakeTime
 from opx_testing.search_index import SearchIndexContract
@@ -346,6 +348,65 @@ class TestSearching:
             with monkeypatch.context() as patch:
                 patch.setitem(LEXICAL_FIELDS, field, 50.0)
                 assert lexical_ids(nextgen.index, "disk")[0] == first.indexed.entry_id
+
+
+@contextmanager
+def an_earlier_index(embedder: Embedder) -> Iterator[Collection]:
+    """A collection with an index of an earlier release, which has no field for judging records."""
+    body = index_body(embedder.model_id, embedder.dimension)
+    del body["mappings"]["properties"][RECORD_FIELD]
+    with OpenSearchDouble() as double, a_client(double) as client:
+        client.indices.create(index=INDEX, body=body)
+        yield Collection(double, client, "nextgen")
+
+
+class TestJudgingRecords:
+    def test_all_hits_bring_them(self, collection: Collection) -> None:
+        entries = some_entries(3)
+        fill(collection.index, *entries)
+        response = collection.index.search(SearchRequest(EVERYONE, text="part1", vector=any_vector("q")))
+        assert response.records.keys() == response.chunks.keys() == set(ids_of(*entries))
+
+    @pytest.mark.parametrize("damaged", ["", "A", "AAAA", "ä", None])
+    def test_record_that_is_missing_or_damaged_is_made_from_the_chunk(
+        self, nextgen: Collection, damaged: str | None, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        entry = an_entry("disk full on db-01")
+        with monkeypatch.context() as patch:
+            stored = {**to_source(entry), RECORD_FIELD: damaged}
+            patch.setattr("opx_aws.opensearch_bulk.to_source", lambda _: stored)
+            fill(nextgen.index, entry)
+        found = ChunkRecords(lexical(nextgen.index, "disk"))
+        assert found[entry.indexed.entry_id].identifiers == ["db-01"]
+
+    def test_index_of_an_earlier_release_stores_them_from_the_first_write_on(self) -> None:
+        embedder = WordsEmbedder()
+        entry = an_entry("disk", vector=embedder.embed_query("disk"))
+        with an_earlier_index(embedder) as earlier:
+            index = OpenSearchIndex(earlier.client, INDEX, vectors_of=embedder)
+            fill(index, entry)
+            assert lexical(index, "disk").records.keys() == set(ids_of(entry))
+
+    def test_entries_are_stored_without_them_where_the_field_may_not_be_added(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        embedder = WordsEmbedder()
+        entry = an_entry("disk", vector=embedder.embed_query("disk"))
+        with an_earlier_index(embedder) as earlier:
+            earlier.double.inject(Response(403), method="PUT", path="_mapping")
+            index = OpenSearchIndex(earlier.client, INDEX, vectors_of=embedder)
+            for _ in range(2):
+                fill(index, entry)
+            response = lexical(index, "disk")
+        assert (dict(response.chunks), dict(response.records)) == ({entry.indexed.entry_id: entry.indexed}, {})
+        assert "aoss:UpdateIndex" in caplog.text
+
+    def test_deployment_adds_the_field_to_an_index_of_an_earlier_release(self) -> None:
+        embedder = WordsEmbedder()
+        with an_earlier_index(embedder) as earlier:
+            about: dict[str, Any] = {"model_id": embedder.model_id, "dimension": embedder.dimension}
+            assert not ensure_index(earlier.client, INDEX, **about)
+            assert RECORD_FIELD in check_index(earlier.client, INDEX, **about)
 
 
 class TestSigning:

@@ -6,7 +6,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
@@ -21,14 +21,13 @@ from opensearchpy import (
     Urllib3HttpConnection,
 )
 
-from opx.domain.results import IndexedChunk
 from opx.errors import IncompatibleIndexError, IndexUnavailableError, IndexWakingError, InvalidInputError
 from opx.ports import DocumentChange, Embedder, HeldDocument, Leg, SearchFilter, SearchRequest, SearchResponse
 from opx.text.fields import first_words
 from opx_aws import opensearch_queries as queries
 from opx_aws.opensearch_bulk import BulkLimits, BulkWriter
 from opx_aws.opensearch_calls import LONGEST_WAIT, SOONEST_SECONDS, WAKE_SECONDS, patiently
-from opx_aws.opensearch_schema import ENTRY_FIELD, SPACE_TYPE, from_source, index_body
+from opx_aws.opensearch_schema import ENTRY_FIELD, RECORD_FIELD, SPACE_TYPE, STORED_TEXT, index_body
 from opx_aws.vendor_errors import Backoff
 
 log = logging.getLogger(__name__)
@@ -55,10 +54,11 @@ def ensure_index(
 
     A new index appears after up to 15 seconds. A sleeping collection is waited for as `patiently` describes. Raises
     `IncompatibleIndexError` if there is one for another model, dimension or analyzer, and `IndexUnavailableError` if it
-    doesn't appear within `wait_seconds`.
+    doesn't appear within `wait_seconds`. An index of an earlier release gets the field of judging records.
     """
     about: dict[str, Any] = {"model_id": model_id, "dimension": dimension, "engine": engine}
-    if check_index(client, index_name, **about):
+    if fields := check_index(client, index_name, **about):
+        ensure_record_field(client, index_name, fields)
         return False
     created = create_index(client, index_name, index_body(model_id, dimension, engine=engine))
     deadline = clock() + wait_seconds
@@ -85,8 +85,9 @@ def check_index(
     dimension: int,
     engine: str = "",
     patience: float = LONGEST_WAIT,
-) -> bool:
-    """True if the index exists. A sleeping collection is waited for as `patiently` describes.
+) -> Set[str]:
+    """The names of the index's fields; none if there is no index. A sleeping collection is waited for as `patiently`
+    describes.
 
     Raises `IncompatibleIndexError` if it was built for another use: its searched fields must be those of `index_body`,
     with `engine` if that is given, and its `_meta` must have the same identity. A mapping without `_meta` is accepted with
@@ -98,7 +99,7 @@ def check_index(
 
     answer = patiently(read, f"reading the mapping of index {index_name}", timeout=CHECK_SECONDS, patience=patience)
     if not answer or "error" in answer:
-        return False
+        return frozenset()
     (mapping,) = (index["mappings"] for index in answer.values())
     wanted = index_body(model_id, dimension, engine=engine)["mappings"]
     different = [*_other_identity(index_name, mapping, wanted), *_other_fields(mapping, wanted)]
@@ -108,6 +109,20 @@ def check_index(
             "for this program; or make an index of another name, set OPX_SEARCH_INDEX to it, and fill it from the corpus as "
             "`opx rebuild` says"
         )
+    return frozenset(mapping["properties"])
+
+
+def ensure_record_field(client: OpenSearch, index_name: str, fields: Set[str]) -> bool:
+    """Adds the field of judging records to an index of an earlier release, which needs the right `aoss:UpdateIndex`. True if
+    the index, with these fields, has it now."""
+    if RECORD_FIELD in fields:
+        return True
+    try:
+        client.indices.put_mapping(index=index_name, body={"properties": {RECORD_FIELD: STORED_TEXT}})
+    except OpenSearchException as exc:
+        remedy = "allow aoss:UpdateIndex on it, or run `opx reindex`"
+        log.warning("index %s stores no judging records (%s): %s", index_name, queries.safe_message(exc), remedy)
+        return False
     return True
 
 
@@ -125,7 +140,8 @@ def _other_fields(mapping: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iter
     fields = mapping.get("properties") or {}
     for name, parameters in wanted["properties"].items():
         if name not in fields:
-            yield f"no field {name}"
+            if name != RECORD_FIELD:
+                yield f"no field {name}"
             continue
         if parameters.get("index") is False:  # only stored: of any type, it is returned as it was put
             continue
@@ -247,6 +263,7 @@ class OpenSearchIndex:
         writer = partial(BulkWriter, client, index_name, custom_ids=self._derives_ids)
         self._bulk_writer = partial(writer, limits=limits, backoff=backoff, sleep=sleep, clock=clock)
         self._unchecked = vectors_of
+        self._records = True
 
     @property
     def derives_ids(self) -> bool:
@@ -254,7 +271,7 @@ class OpenSearchIndex:
 
     def apply(self, changes: Iterable[DocumentChange]) -> list[list[str]]:
         self._check_once()
-        writer = self._bulk_writer()
+        writer = self._bulk_writer(records=self._records)
         references = [writer.write(change) for change in changes]
         writer.finish()
         return references
@@ -272,7 +289,7 @@ class OpenSearchIndex:
         return SearchResponse(
             lexical=queries.lexical_leg(lexical) if lexical else Leg(),
             vector=queries.vector_leg(vector) if vector else Leg(),
-            chunks=_chunks(lexical, vector),
+            **queries.chunks_and_records(lexical, vector),
             term_frequencies=frequencies,
             entry_count=entry_count,
         )
@@ -342,15 +359,12 @@ class OpenSearchIndex:
             self._answered_at = self._clock()
 
     def _check_once(self) -> None:
-        """Checks before the first write that the index was built for this embedder and analyzer."""
-        embedder = self._unchecked
-        if embedder and check_index(
-            self._client,
-            self._index_name,
-            model_id=embedder.model_id,
-            dimension=embedder.dimension,
-            patience=self._patience,
-        ):
+        """Checks before the first write that the index was built for this embedder and analyzer, and if it stores records."""
+        if not (embedder := self._unchecked):
+            return
+        about: dict[str, Any] = {"model_id": embedder.model_id, "dimension": embedder.dimension}
+        if fields := check_index(self._client, self._index_name, **about, patience=self._patience):
+            self._records = ensure_record_field(self._client, self._index_name, fields)
             self._unchecked = None
 
     def _listing(self, body: queries.Body, doing: str) -> dict[str, Any]:
@@ -381,8 +395,3 @@ class OpenSearchIndex:
         answer = patiently(send, name, **waiting, clock=self._clock, sleep=self._sleep)
         self._answered_at = self._clock()
         return answer
-
-
-def _chunks(*answers: dict[str, Any] | None) -> dict[str, IndexedChunk]:
-    hits = [hit for answer in answers if answer for hit in queries.hits_of(answer)]
-    return {hit["_source"][ENTRY_FIELD]: from_source(hit["_source"]) for hit in hits}

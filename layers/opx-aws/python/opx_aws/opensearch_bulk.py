@@ -16,7 +16,7 @@ from opx.ports import DocumentChange, IndexEntry
 from opx.runtime.deadlines import remaining
 from opx_aws.opensearch_calls import BUSY, LONGEST_WAIT, is_temporary
 from opx_aws.opensearch_queries import safe_message, unquoted
-from opx_aws.opensearch_schema import to_source
+from opx_aws.opensearch_schema import RECORD_FIELD, to_source
 from opx_aws.vendor_errors import Backoff
 
 MAX_ACTIONS = 500
@@ -67,13 +67,14 @@ class BulkWriter:
     """Collects changes and sends them. Superseded entries are removed only when the new ones are stored.
 
     Raises `IndexUnavailableError` with the number of failed actions and the first reason, `IndexWakingError` if the service
-    was asleep or too busy for them until the end. `finish` sends the rest.
+    was asleep or too busy for them until the end. `finish` sends the rest. Without `records` entries have no judging record.
     """
 
     client: OpenSearch
     index_name: str
     _: KW_ONLY
     custom_ids: bool
+    records: bool = True
     limits: BulkLimits = BulkLimits()
     backoff: Backoff = field(default_factory=Backoff)
     sleep: Callable[[float], None] = time.sleep
@@ -103,7 +104,10 @@ class BulkWriter:
             self.finish()  # an earlier change removes this entry: that must have happened before it is put again
         references[position] = entry_id
         header = {"index": {"_id": entry_id} if entry_id else {}}
-        lines = _lines(header, to_source(entry))
+        source = to_source(entry)
+        if not self.records:
+            del source[RECORD_FIELD]
+        lines = _lines(header, source)
         action = _Action(lines, entry_id, lambda reference: references.__setitem__(position, reference))
         while not self._batch.has_room_for(action, self.limits):
             self._send_batch()

@@ -21,6 +21,8 @@ from opx_aws.opensearch_schema import (
     KEY_FIELD,
     SOURCE_FIELDS,
     VECTOR_FIELD,
+    from_source,
+    record_from,
 )
 
 _BAD_REQUEST = 400
@@ -224,6 +226,15 @@ def statistics(response: Mapping[str, Any]) -> tuple[int, dict[str, int]]:
 def hits_of(response: Mapping[str, Any]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = response.get("hits", {}).get("hits", [])
     return found
+
+
+def chunks_and_records(*answers: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The fields of a response for the distinct hits: chunks, and those judging records that are stored."""
+    hits = (hit["_source"] for answer in answers if answer for hit in hits_of(answer))
+    sources = {source[ENTRY_FIELD]: source for source in hits}
+    chunks = {entry: from_source(source) for entry, source in sources.items()}
+    found = ((entry, record_from(sources[entry], chunk)) for entry, chunk in chunks.items())
+    return {"chunks": chunks, "records": {entry: record for entry, record in found if record}}
 
 
 def _distinct(response: Mapping[str, Any]) -> tuple[tuple[str, float], ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,7 +11,8 @@ from opx.domain.ids import day_number
 from opx.domain.knowledge import Tier
 from opx.domain.record import to_json
 from opx.domain.results import LATER_FACTS, IndexedChunk, later_facts
-from opx.ports import IndexEntry, mean_vector
+from opx.ports import IndexEntry, StoredRecord, mean_vector
+from opx.retrieval.judging_records import packed_record, stored_record
 from opx.text.analyzer import ANALYZER_VERSION
 from opx.text.fields import LEXICAL_FIELDS, analysed_fields
 
@@ -20,6 +22,10 @@ KEY_FIELD = "key_id"
 DAY_FIELD = "updated_day"
 """Days from 1970-01-01 to the last update; absent where that is unknown."""
 
+RECORD_FIELD = "judging_record"
+"""The packed judging record in Base64. An index of an earlier release may lack the field, and entries their record."""
+
+STORED_TEXT = {"type": "text", "index": False}
 SPACE_TYPE = "innerproduct"
 CLASSIC_ENGINE = "faiss"
 """The engine of vectors in classic collections: their default, NMSLIB, refuses filters."""
@@ -51,6 +57,7 @@ _STORED_TEXTS = (
     "source_uri",
     "last_updated",
     *(name for name in LATER_FACTS if name not in FILTER_FIELDS),
+    RECORD_FIELD,
 )
 _LATER_NAMES = {name: FILTER_FIELDS.get(name, name) for name in LATER_FACTS}
 _STORED_NUMBERS = {
@@ -81,7 +88,7 @@ def index_body(model_id: str, dimension: int, *, engine: str = "") -> dict[str, 
     properties |= {name: {"type": "text", "analyzer": "whitespace"} for name in LEXICAL_FIELDS}
     properties |= {name: {"type": "keyword"} for name in _KEYWORDS}
     properties[DAY_FIELD] = {"type": "integer"}
-    properties |= {name: {"type": "text", "index": False} for name in _STORED_TEXTS}
+    properties |= dict.fromkeys(_STORED_TEXTS, STORED_TEXT)
     properties |= {name: {"type": kind, "index": False} for name, kind in _STORED_NUMBERS.items()}
     return {
         "settings": {"index": {"knn": True}},
@@ -129,6 +136,7 @@ def to_source(entry: IndexEntry) -> dict[str, Any]:
         VECTOR_FIELD: [round(float(value), VECTOR_DECIMALS) for value in mean_vector(entry.vectors)],
         **{name: terms[name] for name in LEXICAL_FIELDS},
         **({} if day is None else {DAY_FIELD: day}),
+        RECORD_FIELD: b64encode(packed_record(indexed)).decode(),
     }
 
 
@@ -157,3 +165,12 @@ def from_source(source: Mapping[str, Any]) -> IndexedChunk:
         language=source["language"],
         **later_facts(source, _LATER_NAMES),
     )
+
+
+def record_from(source: Mapping[str, Any], indexed: IndexedChunk) -> StoredRecord | None:
+    """The judging record that `to_source` stored with the chunk; None without one, or if it is no Base64."""
+    try:
+        data = b64decode(source.get(RECORD_FIELD) or "")
+    except ValueError:
+        return None
+    return stored_record(indexed, data) if data else None

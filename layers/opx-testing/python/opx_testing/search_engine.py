@@ -17,6 +17,7 @@ from opx.domain.queries import MAX_QUERY_CHARACTERS
 from opx.domain.record import replace
 from opx.domain.scopes import Scope
 from opx.ports import IndexEntry, SearchEngine, SearchFilter, SearchRequest, SearchResponse
+from opx.retrieval.judging_records import packed_record, stored_record
 from opx_testing.entries import EVERYONE, a_unit_vector, an_entry, any_vector
 
 Put = Callable[..., object]
@@ -64,6 +65,12 @@ class SearchEngineContract:
         two = an_entry("disk down", source="two.md", section=(), tier=Tier.INTERNET, trust=0.55, language="de")
         put(one, two)
         assert search(engine, "disk").chunks == {entry.indexed.entry_id: entry.indexed for entry in (one, two)}
+
+    def test_judging_records_are_those_of_the_chunks(self, engine: SearchEngine, put: Put) -> None:
+        put(an_entry("disk full on db-01", tags=("a", "b")), an_entry("disk voll", source="two.md", language="de"))
+        response = search(engine, "disk")
+        expected = {entry: stored_record(one, packed_record(one)) for entry, one in response.chunks.items()}
+        assert {**expected, **response.records} == expected
 
     def test_same_text_under_two_keys_is_found_twice(self, engine: SearchEngine, put: Put) -> None:
         one, two = an_entry("disk full", source="one.md"), an_entry("disk full", source="two.md")

@@ -132,12 +132,16 @@ class ChunkRecords(Mapping[str, JudgingRecord]):
 @lru_cache(4096)
 def made(indexed: IndexedChunk) -> JudgingRecord:
     """The record of a chunk, made from its text. Engines without records find the same chunks again and again."""
-    chunk = indexed.chunk
-    about = (indexed.tier, indexed.trust, indexed.source_uri, indexed.last_updated, chunk.tags, indexed.resources)
-    facts = DocumentFacts(chunk.document_id, indexed.key_id, chunk.category, *about)
-    record = read(StoredRecord(facts, packed_record(indexed)))
+    record = read(stored_record(indexed, packed_record(indexed)))
     assert record is not None
     return record
+
+
+def stored_record(indexed: IndexedChunk, data: bytes) -> StoredRecord:
+    """The record of a chunk from its packed numbers."""
+    chunk = indexed.chunk
+    about = (indexed.tier, indexed.trust, indexed.source_uri, indexed.last_updated, chunk.tags, indexed.resources)
+    return StoredRecord(DocumentFacts(chunk.document_id, indexed.key_id, chunk.category, *about), data)
 
 
 def packed_record(indexed: IndexedChunk) -> bytes:
