@@ -30,6 +30,7 @@ class TestGitHub:
                 "last_updated": "2026-01-02T10:00:00.000Z",
                 "author": "ana",
             },
+            posts={},
         )
 
     @pytest.mark.parametrize("action", ["deleted", "transferred"])
