@@ -366,6 +366,19 @@ class TestJira:
         (change,) = self.of("jira:issue_created", description={"type": "doc", "content": paragraphs})
         assert "One.\n\nTwo." in change.text
 
+    def test_wiki_markup_is_converted_in_descriptions_and_comments(self) -> None:
+        """Data Center sends it; commands have to be code, as those of pulled issues are."""
+        markup = "h2. Check\n{code:bash}rabbitmqctl list_queues{code}\nThen {{systemctl restart payq}}."
+        comment = {"author": {"displayName": "Ana"}, "body": markup, "created": "2026-01-02"}
+        (change,) = self.of("jira:issue_updated", description=markup, comment={"comments": [comment]})
+        converted = "### Check\n\n```bash\nrabbitmqctl list_queues\n```\n\nThen `systemctl restart payq`."
+        assert change.text.count(converted.replace("### ", "#### ")) == 2
+
+    @pytest.mark.parametrize("value", [5, ["x"], {"type": "table"}])
+    def test_a_description_of_another_type_is_refused(self, value: object) -> None:
+        with pytest.raises(PayloadError, match="description"):
+            self.of("jira:issue_updated", description=value)
+
     def test_a_deleted_issue(self) -> None:
         (change,) = self.of("jira:issue_deleted")
         assert change.deleted

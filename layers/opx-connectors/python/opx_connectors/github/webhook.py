@@ -83,6 +83,7 @@ class _Comment(IssueComment, frozen=True, kw_only=True):
     id: NeededWords
     created_at: NeededWords
     updated_at: NeededWords
+    body: Words = ""
 
 
 class _Release(Shape, frozen=True):
