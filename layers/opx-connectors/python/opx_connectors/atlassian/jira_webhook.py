@@ -153,4 +153,5 @@ FORMAT = WebhookFormat(
         "timestamp": 1577836800000,
         "issue": {"id": "1", "key": "TEST-1", "fields": {"summary": SAMPLE_TITLE}},
     },
+    events=("jira:issue_created", "jira:issue_updated", "jira:issue_deleted"),
 )

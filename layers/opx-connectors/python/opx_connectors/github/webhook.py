@@ -355,4 +355,5 @@ FORMAT = WebhookFormat(
         "repository": {"full_name": "opx/test-delivery"},
     },
     {EVENT_HEADER: "issues"},
+    events=tuple(_READERS),
 )

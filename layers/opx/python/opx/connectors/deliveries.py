@@ -84,6 +84,9 @@ def failed(status: int, code: str, message: str, headers: Mapping[str, str] | No
 class WebhooksPart(Protocol):
     """The webhooks of an installation, which the part `webhooks` of a system has."""
 
+    def check(self) -> None:
+        """Reads the declarations. Raises `KnowledgeConfigError` for invalid ones."""
+
     def answer(self, delivery: Delivery) -> DeliveryReply:
         """Receives a delivery, and returns the reply. Raises no `OpxError`."""
 
