@@ -21,8 +21,8 @@ _MAX_PARAMETERS = 20
 
 class LocalDeliveries:
     """Answers `POST /ingest/{tier}/{category}`, and 404 to everything else, or if `webhooks` raises
-    `MissingDistributionError`. Raises `KnowledgeConfigError` for invalid declarations of webhooks. `arrived` is called after each delivery that changed the corpus, so that its consumer need not
-    wait for the next poll."""
+    `MissingDistributionError`. Raises `KnowledgeConfigError` for invalid declarations of webhooks. `arrived` is called
+    after each delivery that changed the corpus, so that its consumer need not wait for the next poll."""
 
     def __init__(self, webhooks: Callable[[], WebhooksPart], arrived: Callable[[], object]) -> None:
         self._webhooks = webhooks
