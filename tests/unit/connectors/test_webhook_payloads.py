@@ -238,6 +238,7 @@ class TestAlertmanager:
         assert crash.text.startswith("# Cart crashes\n")
         assert "runbook_url: https://r" in crash.text
         assert "- severity: `critical`" in crash.text
+        assert crash.metadata["labels"] == ["alertname=PodCrash", "service=cart", "severity=critical"]
         assert (crash.metadata["severity"], crash.metadata["services"]) == ("critical", ["cart"])
         assert (crash.time, disk.time) == ("2026-01-02T10:00:00.000Z", "2026-01-02T09:30:00.000Z")
 

@@ -130,11 +130,8 @@ class NamedField(Shape, frozen=True):
 @dataclass(frozen=True, slots=True)
 class DocumentUpdate:
     """The update of one document. `key` identifies it within the webhook and stays; `time` is the payload's own (see
-    `moment`), "" if it has none; a document that is `deleted` has no text.
-
-    `posts` are the comments that the delivery changes, by keys in their order: time and section, "" for a deleted one.
-    None: a delivery has the whole document.
-    """
+    `moment`), "" if it has none; a document that is `deleted` has no text. `posts` are changed comments by keys in their
+    order: time and section, "" for a deleted one; None if a delivery has the whole document."""
 
     key: str
     time: str = ""
