@@ -14,6 +14,8 @@ import pytest
 
 from opx.connectors.deliveries import MAX_BODY_BYTES, Delivery, DocumentUpdate
 from opx.domain.provenance import Channel, ChannelKind
+from opx.domain.queries import QueryConfig
+from opx.domain.scopes import Identity
 from opx.errors import StoreUnavailableError
 from opx.ingestion.channels import arrival_of
 from opx.ports import Condition
@@ -343,6 +345,25 @@ class TestOrder:
             order.begin("documents/a.md", new)
         webhooks.clock.now += LEASE_SECONDS + 1
         assert order.begin("documents/a.md", old) is None
+
+
+def crashing(namespace: str, pod: str) -> dict[str, Any]:
+    labels = {"alertname": "PodCrashLooping", "namespace": namespace, "pod": pod, "instance": "10.0.0.1:8080"}
+    return {
+        "labels": labels,
+        "annotations": {"summary": "Pod is crash looping."},
+        "generatorURL": f"http://vm:19090/graph?g0.expr=pods%7B{pod}%7D&g0.tab=1",
+    }
+
+
+def test_alerts_with_one_summary_are_told_apart_by_the_labels_that_differ(webhooks: Webhooks) -> None:
+    webhooks.send(prometheus({"alerts": [crashing("web", "api-1"), crashing("shop", "cart-2")]}))
+    services = webhooks.services
+    list(services.manager.work())
+    found = services.questions.for_reader().search("pod is crash looping", QueryConfig(min_confidence=0.0)).results
+    documents = services.questions.handover(services.corpus.projects.reader(Identity())).documents("pod", found, 2000)
+    titles = {one.title for one in documents}
+    assert titles == {"Pod is crash looping. (web/api-1)", "Pod is crash looping. (shop/cart-2)"}
 
 
 def commented(text: str, at: str, **more: Any) -> Delivery:
