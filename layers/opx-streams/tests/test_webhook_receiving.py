@@ -356,7 +356,7 @@ def crashing(namespace: str, pod: str) -> dict[str, Any]:
     }
 
 
-def test_alerts_with_one_summary_are_told_apart_by_the_labels_that_differ(webhooks: Webhooks) -> None:
+def test_alerts_with_one_summary_are_disambiguated_by_the_labels_that_differ(webhooks: Webhooks) -> None:
     webhooks.send(prometheus({"alerts": [crashing("web", "api-1"), crashing("shop", "cart-2")]}))
     services = webhooks.services
     list(services.manager.work())

@@ -151,7 +151,7 @@ def test_a_sentence_stands_in_place_of_a_hash(title: str, shown: str) -> None:
     assert is_completed(title, "") == (title == shown)
 
 
-def test_a_text_without_words_has_a_title_that_says_so() -> None:
+def test_a_document_without_words_is_without_a_title() -> None:
     assert readable("c2b77d22b1ea2b01243dd389ac52207b", "") == "Without a title"
 
 
@@ -166,7 +166,7 @@ def test_documents_with_one_title_are_disambiguated_by_the_labels_that_differ() 
     ]
 
 
-def test_an_address_of_a_query_says_nothing_about_a_document() -> None:
+def test_the_query_of_an_address_disambiguates_nothing() -> None:
     paths = [GRAPH, GRAPH.replace("tab=1", "tab=2"), "http://other/graph?x=1"]
     assert disambiguated(["Pod crashes"] * 2, paths[:2]) == ["Pod crashes"] * 2
     assert all("expr" not in one for one in disambiguated(["Pod crashes"] * 3, paths))

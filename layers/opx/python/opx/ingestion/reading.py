@@ -124,8 +124,8 @@ class DocumentReader:
             category = choice.after_parsing(category, None if outer else metadata.category)
             spooled = _spool(cleaner.clean(parsed.lines), text)
             metadata = replace(metadata, language=metadata.language or _language(text))
-            given = " ".join((metadata.title or parsed.title or spooled.heading or of_name(name)).split())
-            title = cleaner.value("title", normalise(given)[:MAX_TITLE])
+            stated = metadata.title or parsed.title or spooled.heading or of_name(name)
+            title = cleaner.value("title", normalise(" ".join(stated.split()))[:MAX_TITLE])
             document = self._document(key, info, category, metadata, (title, spooled.digest))
             review = review_of(info, attested=arrival.attested)
             document = reviewed(document, review) if review else document
