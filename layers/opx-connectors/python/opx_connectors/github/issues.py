@@ -62,7 +62,7 @@ class _Issue(_Listed, frozen=True):
     comments: int = 0
 
 
-class IssueComment(Shape, frozen=True):
+class GitHubComment(Shape, frozen=True):
     user: User = User()
     author_association: str = ""
     created_at: str = ""
@@ -168,7 +168,7 @@ class GitHubIssues(Connector[GitHubIssuesOptions]):
                 return None
             found = listed(reply, path)
             posts += [
-                post_of(shaped(IssueComment, item, f"comment on {issue.name}")) for item in found if not is_bots(item)
+                post_of(shaped(GitHubComment, item, f"comment on {issue.name}")) for item in found if not is_bots(item)
             ]
             if len(posts) >= self.options.max_comments or not has_next(reply):
                 break
@@ -225,7 +225,7 @@ def is_bots(item: Any) -> bool:
     return isinstance(user, Mapping) and user.get("type") == "Bot"
 
 
-def post_of(comment: IssueComment) -> Post:
+def post_of(comment: GitHubComment) -> Post:
     author = comment.user.login or "somebody"
     role = " (of the project)" if comment.author_association in _MAINTAINERS else ""
     written = checked_time(comment.created_at, "a comment")[:10]

@@ -26,7 +26,7 @@ from opx.connectors.webhook_formats import SAMPLE_TIME, SAMPLE_TITLE, HubSignatu
 from opx.domain.record import replace
 from opx.formats.data.replies import Loose, NeededWords, Shape, Words
 from opx_connectors.forums.threads import section, thread
-from opx_connectors.github.issues import IssueComment, is_bots, post_of
+from opx_connectors.github.issues import GitHubComment, is_bots, post_of
 
 EVENT_HEADER = "x-github-event"
 MAX_COMMITS = 50
@@ -79,7 +79,7 @@ class _Discussed(_Mark, frozen=True):
     category: Loose[NamedField] = NamedField()
 
 
-class _Comment(IssueComment, frozen=True, kw_only=True):
+class _Comment(GitHubComment, frozen=True, kw_only=True):
     id: NeededWords
     created_at: NeededWords
     updated_at: NeededWords
