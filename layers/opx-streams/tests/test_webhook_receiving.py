@@ -438,6 +438,13 @@ class TestComments:
         assert item is not None
         assert "parts" not in item
 
+    def test_secrets_in_comments_are_kept_in_no_row(self, webhooks: Webhooks) -> None:
+        secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+        webhooks.send(commented(f"Log in with {secret}.", ELEVEN))
+        webhooks.send(commented(FIX, TWELVE, number=2))
+        assert "Log in with [masked github-token " in webhooks.only()
+        assert secret not in webhooks.only()
+
     def test_the_same_comment_twice_is_a_duplicate(self, webhooks: Webhooks) -> None:
         webhooks.send(commented(FIX, ELEVEN))
         assert webhooks.send(commented(FIX, ELEVEN)) == (200, "duplicate")

@@ -11,6 +11,7 @@ from opx.connectors.deliveries import DocumentUpdate
 from opx.domain.ids import stable_hash
 from opx.domain.record import replace
 from opx.errors import ConditionFailedError, StoreUnavailableError
+from opx.hygiene.secrets import mask
 from opx.ports import Clock, Equals, Item, KeyAbsent, Table
 
 log = logging.getLogger(__name__)
@@ -65,7 +66,7 @@ class Order:
     the newer one was forgotten. A lease keeps two deliveries from writing one document at once.
 
     Of a document with comments, which come one by one, the row has the newest state of each part, until it is deleted: no
-    delivery has them all, and the function that receives deliveries may not read documents."""
+    delivery has them all, and the function that receives deliveries may not read documents. Secrets in them are masked."""
 
     def __init__(self, table: Table, clock: Clock) -> None:
         self._table = table
@@ -130,12 +131,13 @@ def _bounded(posts: dict[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
 def _item(document: str, state: DocumentUpdate) -> Item:
     item: Item = {"deliveryId": order_id(document), "document": document, "time": state.time, "deleted": state.deleted}
     if state.posts is not None:
-        item["parts"] = zlib.compress(json.dumps([state.text, state.metadata, state.posts]).encode())
+        posts = {key: (time, mask(text)[0]) for key, (time, text) in state.posts.items()}
+        item["parts"] = zlib.compress(json.dumps([mask(state.text)[0], state.metadata, posts]).encode())
     return item
 
 
 def _parts(item: Item) -> tuple[DocumentUpdate | None, dict[str, tuple[str, str]]]:
-    """The document without its comments, None if the row has none of them, and the comments."""
+    """The document without its comments, None if the row doesn't have it, and the comments."""
     if "parts" not in item:
         return None, {}
     text, metadata, posts = json.loads(zlib.decompress(item["parts"]))
