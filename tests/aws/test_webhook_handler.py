@@ -21,7 +21,17 @@ from tests.aws.cloud import BUCKET, PREFIX
 from tests.support.api_requests import a_request, answered
 from tests.support.dynamo_tables import create_table
 from tests.support.fakes import FakeContext, function_logs
-from tests.support.webhook_support import KNOWLEDGE, NOW, SECRETS, an_incident, an_issue, bare, github, pagerduty
+from tests.support.webhook_support import (
+    KNOWLEDGE,
+    NOW,
+    SECRETS,
+    a_comment,
+    an_incident,
+    an_issue,
+    bare,
+    github,
+    pagerduty,
+)
 
 ISSUE = "documents/web/github_issues/webhooks/github/acme/shop/issues/7.md"
 Receive = Callable[..., tuple[int, Any]]
@@ -84,6 +94,14 @@ def test_again_and_out_of_order_it_changes_nothing(account: boto3.Session, recei
     assert receive(pagerduty(an_incident())) == (200, {"state": "outdated"})
     (key,) = objects(account)
     assert b"Status: resolved" in account.client("s3").get_object(Bucket=BUCKET, Key=key)["Body"].read()
+
+
+def test_comments_are_added_to_the_issue(account: boto3.Session, receive: Receive) -> None:
+    for text, at in (("Second.", "2026-01-02T12:00:00Z"), ("First.", "2026-01-02T11:00:00Z")):
+        assert receive(github(a_comment(text, at, number=len(text)), "issue_comment"))[0] == 202
+    body = account.client("s3").get_object(Bucket=BUCKET, Key=ISSUE)["Body"].read()
+    assert body.startswith(b"# Pods restart\n")
+    assert 0 < body.index(b"First.") < body.index(b"Second.")
 
 
 def test_a_deletion_deletes(account: boto3.Session, receive: Receive) -> None:

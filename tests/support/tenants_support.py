@@ -96,7 +96,9 @@ def keep_questions_and_values(services: System, client: str) -> None:
     object_key = f"clients/{client}/documents/{PROCEDURES}/disk.md"
     orders = Order(services.tables.table(DELIVERIES), services.clock)
     change = DocumentUpdate("disk", time="2026-11-01T00:00:00Z")
-    orders.end(object_key, change, orders.begin(object_key, change) or 0.0)
+    lease = orders.begin(object_key, change)
+    assert lease
+    orders.end(lease)
     services.corpus.announcements.record([(ObjectEvent(object_key, False, "FFFF").to_json(), services.clock())])
 
 

@@ -199,6 +199,22 @@ def an_issue(action: str = "opened", updated: str = "2026-01-02T10:00:00Z", **mo
     return {"action": action, "issue": issue, "repository": {"full_name": "acme/shop"}}
 
 
+def a_comment(
+    text: str, at: str, *, action: str = "created", number: int = 1, updated: str = "", **issue: Any
+) -> dict[str, Any]:
+    """A delivery of `issue_comment`: the comment was written at `at` and last changed at `updated`, as was its issue."""
+    changed = updated or at
+    comment = {
+        "id": number,
+        "user": {"login": "bo", "type": "User"},
+        "author_association": "MEMBER",
+        "created_at": at,
+        "updated_at": changed,
+        "body": text,
+    }
+    return {**an_issue(action, **{"updated": changed, **issue}), "comment": comment}
+
+
 def an_incident(status: str = "triggered", at: str = "2026-01-02T10:00:00.100Z", event: str = "") -> dict[str, Any]:
     data = {
         "id": "PGR0VU2",

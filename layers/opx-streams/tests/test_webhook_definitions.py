@@ -49,6 +49,12 @@ def test_a_webhook_has_the_fields_of_its_entry(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize("pattern", ["issues", "issue*", "*", "discussion_comment"])
+def test_events_may_be_patterns_of_known_ones(tmp_path: Path, pattern: str) -> None:
+    entry = f"{{category: operations/alerts, format: github, secret: s, events: ['{pattern}']}}"
+    assert loaded(tmp_path, f"webhooks: {{w: {entry}}}")["w"].events == (pattern,)
+
+
 @pytest.mark.parametrize(("kind", "window"), [("generic", 300.0), ("cloudwatch", 3900.0), ("github", 0.0)])
 def test_the_window_is_the_formats(tmp_path: Path, kind: str, window: float) -> None:
     named = f"topic: '{TOPIC}'" if kind == "cloudwatch" else "secret: s"
@@ -82,6 +88,18 @@ def test_the_window_is_the_formats(tmp_path: Path, kind: str, window: float) -> 
             "only format generic",
         ),
         ("{category: operations/alerts, format: jira, secret: s, color: red}", "unknown key 'color'"),
+        (
+            "{category: operations/alerts, format: github, secret: s, events: [issues, issue_coment]}",
+            "unknown event 'issue_coment' of format github; known: issues, issue_comment, discussion, ",
+        ),
+        (
+            "{category: operations/alerts, format: alertmanager, secret: s, events: [fired]}",
+            "unknown event 'fired' of format alertmanager; known: firing, resolved",
+        ),
+        ("{category: operations/alerts, format: pagerduty, secret: s, events: ['incidents.*']}", "'incidents.*'"),
+        ("{category: operations/alerts, format: jira, secret: s, events: [issue_created]}", "known: jira:issue_"),
+        ("{category: operations/alerts, format: statuspage, secret: s, events: [incidents]}", "incident, component"),
+        (f"{{category: operations/alerts, format: cloudwatch, topic: '{TOPIC}', events: [alarm]}}", "known: ALARM, "),
         ("[]", "must be a mapping"),
     ],
 )

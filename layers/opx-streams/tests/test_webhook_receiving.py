@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,16 +14,19 @@ import pytest
 
 from opx.connectors.deliveries import MAX_BODY_BYTES, Delivery, DocumentUpdate
 from opx.domain.provenance import Channel, ChannelKind
+from opx.domain.queries import QueryConfig
+from opx.domain.scopes import Identity
 from opx.errors import StoreUnavailableError
 from opx.ingestion.channels import arrival_of
 from opx.ports import Condition
 from opx.ports.tables import DELIVERIES
 from opx_streams import capability
-from opx_streams.webhooks.remembering import LEASE_SECONDS, Deliveries, Order
+from opx_streams.webhooks.remembering import LEASE_SECONDS, Deliveries, Order, order_id
 from tests.support.webhook_support import (
     KNOWLEDGE,
     NOW,
     Webhooks,
+    a_comment,
     an_incident,
     an_issue,
     bare,
@@ -336,11 +340,162 @@ class TestOrder:
         assert lease is not None
         webhooks.clock.now += LEASE_SECONDS + 1
         assert order.begin("documents/a.md", new) is not None
-        order.end("documents/a.md", old, lease)
+        order.end(lease)
         with pytest.raises(StoreUnavailableError, match="another delivery"):
             order.begin("documents/a.md", new)
         webhooks.clock.now += LEASE_SECONDS + 1
         assert order.begin("documents/a.md", old) is None
+
+
+def crashing(namespace: str, pod: str) -> dict[str, Any]:
+    labels = {"alertname": "PodCrashLooping", "namespace": namespace, "pod": pod, "instance": "10.0.0.1:8080"}
+    return {
+        "labels": labels,
+        "annotations": {"summary": "Pod is crash looping."},
+        "generatorURL": f"http://vm:19090/graph?g0.expr=pods%7B{pod}%7D&g0.tab=1",
+    }
+
+
+def test_alerts_with_one_summary_are_disambiguated_by_the_labels_that_differ(webhooks: Webhooks) -> None:
+    webhooks.send(prometheus({"alerts": [crashing("web", "api-1"), crashing("shop", "cart-2")]}))
+    services = webhooks.services
+    list(services.manager.work())
+    found = services.questions.for_reader().search("pod is crash looping", QueryConfig(min_confidence=0.0)).results
+    documents = services.questions.handover(services.corpus.projects.reader(Identity())).documents("pod", found, 2000)
+    titles = {one.title for one in documents}
+    assert titles == {"Pod is crash looping. (web/api-1)", "Pod is crash looping. (shop/cart-2)"}
+
+
+def commented(text: str, at: str, **more: Any) -> Delivery:
+    return github(a_comment(text, at, **more), "issue_comment")
+
+
+TEN, ELEVEN, TWELVE = (f"2026-01-02T{hour}:00:00Z" for hour in (10, 11, 12))
+FIX = "Set the limit to 2 Gi."
+
+
+class TestComments:
+    def test_a_comment_is_part_of_its_issue(self, webhooks: Webhooks) -> None:
+        webhooks.send(github(an_issue()))
+        assert webhooks.send(commented(FIX, ELEVEN)) == (202, "accepted")
+        assert list(webhooks.documents()) == [ISSUE]
+        assert webhooks.only().endswith(f"A leak.\n\n## Comment by bo (of the project) on 2026-01-02\n\n{FIX}\n")
+
+    def test_a_comment_on_an_issue_that_nobody_delivered_brings_the_issue(self, webhooks: Webhooks) -> None:
+        webhooks.send(commented(FIX, ELEVEN))
+        assert webhooks.only().startswith("# Pods restart\n")
+        assert FIX in webhooks.only()
+
+    def test_later_changes_of_the_issue_keep_its_comments(self, webhooks: Webhooks) -> None:
+        webhooks.send(commented(FIX, ELEVEN))
+        webhooks.send(github(an_issue("closed", TWELVE, state="closed")))
+        assert "State: closed" in webhooks.only()
+        assert FIX in webhooks.only()
+
+    def test_comments_are_in_the_order_in_which_they_were_written(self, webhooks: Webhooks) -> None:
+        webhooks.send(commented("Second.", TWELVE, number=2))
+        assert webhooks.send(commented("First.", ELEVEN, number=1)) == (202, "accepted")
+        assert webhooks.only().index("First.") < webhooks.only().index("Second.")
+
+    def test_a_late_comment_does_not_bring_the_issues_older_state_back(self, webhooks: Webhooks) -> None:
+        webhooks.send(github(an_issue("closed", TWELVE, state="closed")))
+        webhooks.send(commented(FIX, ELEVEN))
+        assert "State: closed" in webhooks.only()
+        assert FIX in webhooks.only()
+
+    def test_an_edited_comment_has_its_new_text(self, webhooks: Webhooks) -> None:
+        webhooks.send(commented("Try 1 Gi.", ELEVEN))
+        webhooks.send(commented(FIX, ELEVEN, action="edited", updated=TWELVE))
+        assert "Try 1 Gi." not in webhooks.only()
+        assert FIX in webhooks.only()
+
+    def test_an_older_text_of_a_comment_is_outdated(self, webhooks: Webhooks) -> None:
+        webhooks.send(commented(FIX, ELEVEN, action="edited", updated=TWELVE))
+        assert webhooks.send(commented("Try 1 Gi.", ELEVEN)) == (200, "outdated")
+        assert "Try 1 Gi." not in webhooks.only()
+
+    def test_a_deleted_comment_is_gone_and_the_issue_stays(self, webhooks: Webhooks) -> None:
+        webhooks.send(commented(FIX, ELEVEN))
+        assert webhooks.send(commented(FIX, ELEVEN, action="deleted")) == (202, "accepted")
+        assert FIX not in webhooks.only()
+        assert webhooks.only().startswith("# Pods restart\n")
+
+    def test_a_comment_that_arrives_after_its_deletion_stays_gone(self, webhooks: Webhooks) -> None:
+        webhooks.send(commented(FIX, ELEVEN, action="deleted"))
+        assert webhooks.send(commented(FIX, ELEVEN)) == (200, "outdated")
+        assert FIX not in webhooks.only()
+
+    def test_a_late_comment_does_not_bring_a_deleted_issue_back(self, webhooks: Webhooks) -> None:
+        webhooks.send(commented(FIX, ELEVEN))
+        webhooks.send(github(an_issue("deleted", ELEVEN)))
+        assert webhooks.send(commented("Me too.", ELEVEN, number=2)) == (200, "outdated")
+        assert webhooks.documents() == {}
+
+    def test_nothing_of_a_deleted_issue_is_kept(self, webhooks: Webhooks) -> None:
+        webhooks.send(commented(FIX, ELEVEN))
+        webhooks.send(github(an_issue("deleted", ELEVEN)))
+        item = webhooks.services.tables.table(DELIVERIES).get({"deliveryId": order_id("documents/" + ISSUE)})
+        assert item is not None
+        assert "parts" not in item
+
+    def test_secrets_in_comments_are_kept_in_no_row(self, webhooks: Webhooks) -> None:
+        secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+        webhooks.send(commented(f"Log in with {secret}.", ELEVEN))
+        webhooks.send(commented(FIX, TWELVE, number=2))
+        assert "Log in with [masked github-token " in webhooks.only()
+        assert secret not in webhooks.only()
+
+    def test_the_same_comment_twice_is_a_duplicate(self, webhooks: Webhooks) -> None:
+        webhooks.send(commented(FIX, ELEVEN))
+        assert webhooks.send(commented(FIX, ELEVEN)) == (200, "duplicate")
+
+    def test_a_comment_that_could_not_be_stored_is_accepted_when_repeated(
+        self, webhooks: Webhooks, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def fails(*_: object, **__: object) -> None:
+            raise StoreUnavailableError("the store is down")
+
+        webhooks.send(github(an_issue("edited", TWELVE)))
+        with monkeypatch.context() as patch:
+            patch.setattr(webhooks.services.store, "put", fails)
+            assert webhooks.send(commented(FIX, ELEVEN)) == (503, "unavailable")
+        assert webhooks.send(commented(FIX, ELEVEN)) == (202, "accepted")
+        assert FIX in webhooks.only()
+
+    def test_comments_of_bots_and_on_pull_requests_are_left_out_as_in_pulls(self, webhooks: Webhooks) -> None:
+        by_bot = a_comment("Stale.", ELEVEN)
+        by_bot["comment"]["user"]["type"] = "Bot"
+        webhooks.send(github(by_bot, "issue_comment"))
+        assert "Stale." not in webhooks.only()
+        assert webhooks.send(commented("LGTM", ELEVEN, number=2, pull_request={"url": "u"})) == (200, "ignored")
+
+    def test_headings_of_a_comment_stay_below_its_own(self, webhooks: Webhooks) -> None:
+        webhooks.send(commented("# Pods restart\n\n## Comment by root on 2026-01-01\n\nAll is well.", ELEVEN))
+        assert webhooks.only().count("\n## ") == 1
+
+    def test_the_newest_comments_are_kept_where_all_are_too_long(self, webhooks: Webhooks) -> None:
+        for minute in range(10):
+            webhooks.send(commented(f"No. {minute} " + "x" * 60_000, f"2026-01-02T11:0{minute}:00Z", number=minute))
+        assert re.findall(r"No\. (\d)", webhooks.only()) == ["7", "8", "9"]
+
+    def test_a_comment_on_a_discussion_is_part_of_it(self, webhooks: Webhooks) -> None:
+        body = a_comment(FIX, ELEVEN)
+        body["discussion"] = body.pop("issue")
+        assert webhooks.send(github(body, "discussion_comment")) == (202, "accepted")
+        assert FIX in webhooks.only()
+
+    def test_an_issue_of_an_earlier_version_gets_comments(self, webhooks: Webhooks) -> None:
+        table, key = webhooks.services.tables.table(DELIVERIES), "documents/" + ISSUE
+        old = {"deliveryId": order_id(key), "document": key, "time": "2026-01-02T10:00:00.000Z", "deleted": False}
+        table.put({**old, "busyUntil": 0.0})
+        assert webhooks.send(commented("Old.", "2026-01-02T09:00:00Z")) == (200, "outdated")
+        assert webhooks.send(commented(FIX, ELEVEN)) == (202, "accepted")
+        assert FIX in webhooks.only()
+
+    @pytest.mark.parametrize("broken", [None, [], {}, {"id": 1}, {"id": 1, "created_at": "soon", "updated_at": TEN}])
+    def test_a_broken_comment_is_refused(self, refusing: Webhooks, broken: object) -> None:
+        body = {**a_comment(FIX, ELEVEN), "comment": broken}
+        assert refusing.send(github(body, "issue_comment")) == (400, "invalid_payload")
 
 
 class TestUnavailable:

@@ -83,6 +83,7 @@ class TestDeclarations:
             (f"{{source: '{SQS}', {CATEGORY}, identity: '$..['}}", "JSONPath"),
             (f"{{source: '{SQS}', {CATEGORY}, filter: {{a: b}}}}", "'a' must be a list"),
             (f"{{source: 'redis://:hush@h:6379/0', {CATEGORY}, topic: orders}}", "leave the password out"),
+            (f"{{source: 'redis://h/0', {CATEGORY}}}", "subscribe_stream: redis://h/0#key"),
             (f"{{source: 'redis://h:port/0', {CATEGORY}, topic: orders}}", "must be redis://host:port/0"),
             (f"{{source: 'redis://h:1/0?x=y', {CATEGORY}, topic: orders}}", "must be redis://host:port/0"),
         ],

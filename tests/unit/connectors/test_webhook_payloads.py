@@ -30,6 +30,7 @@ class TestGitHub:
                 "last_updated": "2026-01-02T10:00:00.000Z",
                 "author": "ana",
             },
+            posts={},
         )
 
     @pytest.mark.parametrize("action", ["deleted", "transferred"])
@@ -237,6 +238,7 @@ class TestAlertmanager:
         assert crash.text.startswith("# Cart crashes\n")
         assert "runbook_url: https://r" in crash.text
         assert "- severity: `critical`" in crash.text
+        assert crash.metadata["labels"] == ["alertname=PodCrash", "service=cart", "severity=critical"]
         assert (crash.metadata["severity"], crash.metadata["services"]) == ("critical", ["cart"])
         assert (crash.time, disk.time) == ("2026-01-02T10:00:00.000Z", "2026-01-02T09:30:00.000Z")
 
@@ -364,6 +366,19 @@ class TestJira:
         paragraphs = [{"type": "paragraph", "content": [{"type": "text", "text": text}]} for text in ("One.", "Two.")]
         (change,) = self.of("jira:issue_created", description={"type": "doc", "content": paragraphs})
         assert "One.\n\nTwo." in change.text
+
+    def test_wiki_markup_is_converted_in_descriptions_and_comments(self) -> None:
+        """Data Center sends it; commands have to be code, as those of pulled issues are."""
+        markup = "h2. Check\n{code:bash}rabbitmqctl list_queues{code}\nThen {{systemctl restart payq}}."
+        comment = {"author": {"displayName": "Ana"}, "body": markup, "created": "2026-01-02"}
+        (change,) = self.of("jira:issue_updated", description=markup, comment={"comments": [comment]})
+        converted = "### Check\n\n```bash\nrabbitmqctl list_queues\n```\n\nThen `systemctl restart payq`."
+        assert change.text.count(converted.replace("### ", "#### ")) == 2
+
+    @pytest.mark.parametrize("value", [5, ["x"], {"type": "table"}])
+    def test_a_description_of_another_type_is_refused(self, value: object) -> None:
+        with pytest.raises(PayloadError, match="description"):
+            self.of("jira:issue_updated", description=value)
 
     def test_a_deleted_issue(self) -> None:
         (change,) = self.of("jira:issue_deleted")

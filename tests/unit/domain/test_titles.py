@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from opx.domain.queries import QueryConfig
 from opx.domain.scopes import Identity
-from opx.domain.titles import chosen, completed, disambiguated, is_completed, is_generic, repeats
+from opx.domain.titles import chosen, completed, disambiguated, is_completed, is_generic, readable, repeats
 from opx.ingestion.chunking import ChunkOwner
 from opx.text.procedures.outline import outline_of
 from tests.support.archive_support import put, services_at
@@ -55,6 +55,7 @@ def test_generic_titles_are_completed_by_telling_words_of_the_path(title: str, p
 
 @given(TITLES, PATHS)
 def test_completed_title_is_recognised_and_its_chosen_part_recovered(title: str, path: str) -> None:
+    title = readable(title, "")
     whole = completed(title, path)
     assert is_completed(whole, path)
     if whole != title:
@@ -130,3 +131,42 @@ def test_documents_of_an_answer_with_one_title_are_disambiguated(tmp_path: Path)
         documents = handed_over.documents("heron", results, 2000)
     assert {result.title for result in results} == {"No leader"}
     assert {document.title for document in documents} == {"No leader (etcd)", "No leader (consul)"}
+
+
+@pytest.mark.parametrize(
+    ("title", "shown"),
+    [
+        ("c2b77d22b1ea2b01243dd389ac52207b", "The replica lags"),
+        ("04919336e3d4a1b2c3d4e5f6~", "The replica lags"),
+        ("123e4567 e89b 12d3 a456 426614174000", "The replica lags"),
+        ("cve 50~", "cve 50"),
+        ("~", "The replica lags"),
+        ("2026-01-02 10-00-00", "2026-01-02 10-00-00"),
+        ("Decade facade", "Decade facade"),
+    ],
+)
+def test_a_sentence_stands_in_place_of_a_hash(title: str, shown: str) -> None:
+    assert readable(title, "The replica lags") == shown
+    assert is_completed(shown, "")
+    assert is_completed(title, "") == (title == shown)
+
+
+def test_a_document_without_words_is_without_a_title() -> None:
+    assert readable("c2b77d22b1ea2b01243dd389ac52207b", "") == "Without a title"
+
+
+GRAPH = "http://vm:19090/graph?g0.expr=vector%281%29&g0.tab=1"
+
+
+def test_documents_with_one_title_are_disambiguated_by_the_labels_that_differ() -> None:
+    labels = [[f"instance=10.0.0.{n}:8080", f"namespace=web-{n}", f"pod=api-{n}", "severity=critical"] for n in (1, 2)]
+    assert disambiguated(["Pod crashes"] * 2, [GRAPH] * 2, labels) == [
+        "Pod crashes (web-1/api-1)",
+        "Pod crashes (web-2/api-2)",
+    ]
+
+
+def test_the_query_of_an_address_disambiguates_nothing() -> None:
+    paths = [GRAPH, GRAPH.replace("tab=1", "tab=2"), "http://other/graph?x=1"]
+    assert disambiguated(["Pod crashes"] * 2, paths[:2]) == ["Pod crashes"] * 2
+    assert all("expr" not in one for one in disambiguated(["Pod crashes"] * 3, paths))

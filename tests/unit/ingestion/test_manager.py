@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
 
+from opx.domain.ids import document_id
 from opx.domain.scopes import Scope
 from opx.errors import DocumentNotFoundError, InvalidInputError, UnknownCategoryError, UnparsableDocumentError
+from opx.ingestion import reading
 from opx.ingestion.events import EventOutcome, Result
 from opx.ingestion.files import FileToIngest, plan_files
 from opx.ingestion.manager import IngestionManager
+from opx.lifecycle.versions.differences import Restorer
 from opx.operations.system import System
 from opx.ports import SearchFilter
 from opx.settings import Settings
@@ -45,6 +48,58 @@ class TestIngestDocument:
         (document,) = services.corpus.catalog.find(document_id)
         assert (document.title, document.tags, document.state) == ("Disk", ("a",), "current")
         assert services.index.count(EVERYONE) == 1
+
+    @pytest.mark.parametrize(
+        ("text", "facts", "title"),
+        [
+            ("The replica lags behind.\nRestart it. Then wait.\n", {}, "The replica lags behind"),
+            ("## Symptoms\n\n- **Disk** is\n  full on `db-1`.\n", {}, "Disk is full on db-1"),
+            ("word " * 100, {}, "word " * 23 + "word…"),
+            ("```\n---\n```\n", {}, "Without a title"),
+            ("Text.", {"source": "sources/kev/cve-50~"}, "cve 50"),
+            ("All is well.", {"source": "sources/feed/https:/host/04919336e3d4a1b2c3d4e5f6~"}, "All is well"),
+            ("Text.", {"source": "sources/pages/disk-full.md"}, "disk full"),
+        ],
+    )
+    def test_a_text_without_a_title_has_that_of_its_name_or_its_first_sentence(
+        self, services: System, manager: IngestionManager, text: str, facts: dict[str, Any], title: str
+    ) -> None:
+        (document,) = services.corpus.catalog.find(
+            manager.ingest_document("internal", "runbooks/procedures", text, facts)
+        )
+        assert document.title == title
+
+    def test_the_id_of_a_text_without_a_title_is_as_before(self, services: System, manager: IngestionManager) -> None:
+        """Made from the name of its object, which was its title."""
+        found = manager.ingest_document("internal", "runbooks/procedures", "The replica lags.\n")
+        (document,) = services.corpus.catalog.find(found)
+        name = PurePosixPath(document.source).stem
+        assert found == document_id(name, "runbooks/procedures", document.content_hash)
+
+    def test_a_title_of_an_earlier_version_is_replaced_when_the_document_comes_again(
+        self, services: System, manager: IngestionManager, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(reading, "readable", lambda title, _: title)
+            first = manager.ingest_document("internal", "runbooks/procedures", "The replica lags.\n")
+        (before,) = services.corpus.catalog.find(first)
+        assert before.title in before.source
+        assert manager.ingest_document("internal", "runbooks/procedures", "The replica lags.\n") == first
+        (document,) = services.corpus.catalog.find(first)
+        assert (document.title, document.version) == ("The replica lags", 1)
+
+    def test_a_restored_version_has_its_id_and_its_title_again(
+        self, services: System, manager: IngestionManager
+    ) -> None:
+        first, second = (
+            manager.ingest_document("internal", "runbooks/procedures", text, {"source": "x/0123456789abcdef0123"})
+            for text in ("The replica lags.\n", "The replica is gone.\n")
+        )
+        (old,) = services.corpus.catalog.find(first)
+        Restorer(store=services.store, writer=manager, past=None).restore(old)
+        list(manager.work())
+        current = [one for one in services.corpus.catalog.find(first) if one.state == "current"]
+        assert [(one.title, one.document_id != second) for one in current] == [("The replica lags", True)]
 
     def test_mapping_is_read_as_a_record_of_its_category(self, services: System, manager: IngestionManager) -> None:
         document_id = manager.ingest_document("internal", "operations/incidents", INCIDENT)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from http import HTTPStatus
 from urllib.parse import parse_qsl
 
@@ -20,12 +21,14 @@ _MAX_PARAMETERS = 20
 
 class LocalDeliveries:
     """Answers `POST /ingest/{tier}/{category}`, and 404 to everything else, or if `webhooks` raises
-    `MissingDistributionError`. `arrived` is called after each delivery that changed the corpus, so that its consumer need not
-    wait for the next poll."""
+    `MissingDistributionError`. Raises `KnowledgeConfigError` for invalid declarations of webhooks. `arrived` is called
+    after each delivery that changed the corpus, so that its consumer need not wait for the next poll."""
 
     def __init__(self, webhooks: Callable[[], WebhooksPart], arrived: Callable[[], object]) -> None:
         self._webhooks = webhooks
         self._arrived = arrived
+        with suppress(MissingDistributionError):
+            webhooks().check()
 
     def answer(self, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes) -> Json:
         """The reply, in the form of `opx.edges.http.reply`; names of `headers` are in lower case. Never raises."""

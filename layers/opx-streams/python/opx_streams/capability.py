@@ -115,6 +115,13 @@ class WebhookIngestion:
             arrivals=system.part(arrivals),
         )
 
+    def check(self) -> None:
+        """See `opx.connectors.deliveries.WebhooksPart`."""
+        from opx_streams.webhooks.definitions import load_webhooks
+
+        about = self._system.installation
+        load_webhooks(about.knowledge, about.knowledge_path)
+
     def answer(self, delivery: Delivery) -> DeliveryReply:
         """See `opx.connectors.deliveries.WebhooksPart`."""
         from opx_streams.webhooks.receiving import answer

@@ -7,17 +7,19 @@ import json
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 import pytest
 
 from opx.connectors.deliveries import MAX_BODY_BYTES, Delivery
+from opx.errors import KnowledgeConfigError
 from opx_serve import listening
 from opx_serve.application import deliveries_application
 from opx_serve.deliveries import LocalDeliveries
 from opx_serve.listening import HttpServer, listening_socket
 from opx_streams import capability
 from tests.support.serving_support import LocalServer, Reply, serving
-from tests.support.webhook_support import Webhooks, an_issue, github
+from tests.support.webhook_support import KNOWLEDGE, Webhooks, an_issue, github, webhooks_in
 
 ADDRESS = "/ingest/internet/web/github_issues"
 SIGNED = f"{ADDRESS}?source=github"
@@ -49,6 +51,16 @@ def test_a_signed_delivery_is_ingested(webhooks: Webhooks, server: LocalServer) 
     assert (found.status, found.json) == (202, {"state": "accepted", "documents": 1})
     assert found.headers["content-type"] == "application/json; charset=utf-8"
     assert webhooks.only().startswith("# Pods restart")
+
+
+def test_a_server_does_not_start_with_an_invalid_declaration(tmp_path: Path) -> None:
+    with webhooks_in(tmp_path).services as services:
+        declared = KNOWLEDGE.replace("format: jira, secret: hub", "format: jira, secret: hub, events: [nothing]")
+        (tmp_path / "knowledge.yaml").write_text(declared)
+        with pytest.raises(
+            KnowledgeConfigError, match="unknown event 'nothing' of format jira; known: jira:issue_created"
+        ):
+            LocalDeliveries(lambda: services.part(capability.WebhookIngestion), lambda: None)
 
 
 def test_a_forged_one_is_not(webhooks: Webhooks, server: LocalServer) -> None:

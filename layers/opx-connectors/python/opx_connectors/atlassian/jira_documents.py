@@ -230,8 +230,8 @@ def issue_document(
             f"# {title}",
             _facts(fields),
             *(_resolution(fields, resolved, shown[:1]) if resolved else ()),
-            _section("Description", _markdown(fields.description, "description")),
-            _section("Environment", _markdown(fields.environment, "environment")),
+            _section("Description", field_markdown(fields.description, "description")),
+            _section("Environment", field_markdown(fields.environment, "environment")),
             *(_section(one_line(name), _extra(issue["fields"].get(own), own)) for own, name in extra.items()),
             _comments(shown[1:] if resolved else shown, more),
             block(_relations(key, fields, written)),
@@ -287,15 +287,15 @@ def _comments(shown: Sequence[str], more: int) -> str:
 
 def _comment(comment: IssueComment) -> str:
     who, when = comment.author.called or "unknown", comment.time[:10]
-    return f"### Comment of {who}, {when}\n\n{nested(_markdown(comment.body, 'body'), 3)}"
+    return f"### Comment of {who}, {when}\n\n{nested(field_markdown(comment.body, 'body'), 3)}"
 
 
 def _section(title: str, markdown: str) -> str:
     return f"## {title}\n\n{nested(markdown, 2)}" if markdown.strip() else ""
 
 
-def _markdown(value: Any, of: str) -> str:
-    """Markdown of a field with text: an Atlassian document in the cloud, wiki markup in-house."""
+def field_markdown(value: Any, of: str) -> str:
+    """Markdown of a field with text: an Atlassian document in the cloud, wiki markup in-house. Raises `OddRecordError`."""
     if value is None:
         return ""
     if isinstance(value, str):
@@ -314,7 +314,7 @@ def _extra(value: Any, of: str) -> str:
         return _chosen(value, of)
     if isinstance(value, bool | int | float):
         return _chosen(value, of)
-    return _markdown(value, of)
+    return field_markdown(value, of)
 
 
 def _chosen(value: Any, of: str) -> str:

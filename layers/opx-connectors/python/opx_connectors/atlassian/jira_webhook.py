@@ -19,8 +19,8 @@ from opx.connectors.deliveries import (
     read_payload,
 )
 from opx.connectors.webhook_formats import SAMPLE_TITLE, HubSignature, WebhookFormat
-from opx.formats.data.replies import Loose, NeededWords, OddRecordError, Shape, Words, shaped
-from opx_connectors.atlassian.adf import adf_markdown
+from opx.formats.data.replies import Loose, NeededWords, OddRecordError, Shape, Words
+from opx_connectors.atlassian.jira_documents import field_markdown
 
 
 class _Event(Shape, frozen=True, rename="camel"):
@@ -71,10 +71,6 @@ class _Issue(Shape, frozen=True):
     key: NeededWords
     fields: _Fields
     address: Words = field(default="", name="self")
-
-
-class _Text(Shape, frozen=True):
-    text: Words = ""
 
 
 def event_of(payload: Mapping[str, Any]) -> str:
@@ -140,11 +136,9 @@ def _browse(api: str, name: str) -> str:
 
 
 def _prose(value: Any, of: str) -> str:
-    """A string, or a document in Atlassian's format. Raises `PayloadError` for anything else."""
-    if not isinstance(value, dict):
-        return shaped(_Text, {"text": value}, of, PayloadError).text
+    """Markdown of a field, as of the connector. Raises `PayloadError`."""
     try:
-        return adf_markdown(value)
+        return field_markdown(value, of)
     except OddRecordError as exc:
         raise PayloadError(f"{of}: {exc}") from exc
 
@@ -159,4 +153,5 @@ FORMAT = WebhookFormat(
         "timestamp": 1577836800000,
         "issue": {"id": "1", "key": "TEST-1", "fields": {"summary": SAMPLE_TITLE}},
     },
+    events=("jira:issue_created", "jira:issue_updated", "jira:issue_deleted"),
 )

@@ -126,5 +126,6 @@ FORMAT = WebhookFormat(
         "page": {"id": "test"},
         "incident": {"id": "test", "name": SAMPLE_TITLE, "status": "resolved", "updated_at": SAMPLE_TIME},
     },
+    events=("incident", "component"),
     reports_incidents=True,
 )

@@ -31,12 +31,14 @@ class Post:
 
 def thread(title: str, facts: str, body: str, posts: Iterable[Post]) -> str:
     """Renders a document: title, a line of facts, the question, and a section per post. Posts without text are left out."""
-    parts = [f"# {one_line(title, MAX_TITLE)}", facts, nested(body, _POST_LEVEL)]
-    for post in posts:
-        text = nested(post.text, _POST_LEVEL)
-        if text:
-            parts += [f"## {one_line(post.heading, MAX_TITLE)}", text]
+    parts = [f"# {one_line(title, MAX_TITLE)}", facts, nested(body, _POST_LEVEL), *map(section, posts)]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def section(post: Post) -> str:
+    """Renders a post; "" for one without text."""
+    text = nested(post.text, _POST_LEVEL)
+    return f"## {one_line(post.heading, MAX_TITLE)}\n\n{text}" if text else ""
 
 
 def one_line(text: str, limit: int) -> str:

@@ -62,7 +62,7 @@ class _Issue(_Listed, frozen=True):
     comments: int = 0
 
 
-class _Comment(Shape, frozen=True):
+class GitHubComment(Shape, frozen=True):
     user: User = User()
     author_association: str = ""
     created_at: str = ""
@@ -167,7 +167,9 @@ class GitHubIssues(Connector[GitHubIssuesOptions]):
             if reply.gone:
                 return None
             found = listed(reply, path)
-            posts += [_post(shaped(_Comment, item, f"comment on {issue.name}")) for item in found if not _is_bots(item)]
+            posts += [
+                post_of(shaped(GitHubComment, item, f"comment on {issue.name}")) for item in found if not is_bots(item)
+            ]
             if len(posts) >= self.options.max_comments or not has_next(reply):
                 break
             page += 1
@@ -218,12 +220,12 @@ def _state(issue: _Issue) -> str:
     return "State: closed" + (f" as {reason}" if reason else "") + (f" on {closed}" if closed else "")
 
 
-def _is_bots(item: Any) -> bool:
+def is_bots(item: Any) -> bool:
     user = item.get("user") if isinstance(item, Mapping) else None
     return isinstance(user, Mapping) and user.get("type") == "Bot"
 
 
-def _post(comment: _Comment) -> Post:
+def post_of(comment: GitHubComment) -> Post:
     author = comment.user.login or "somebody"
     role = " (of the project)" if comment.author_association in _MAINTAINERS else ""
     written = checked_time(comment.created_at, "a comment")[:10]

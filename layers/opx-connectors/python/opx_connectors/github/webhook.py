@@ -1,5 +1,5 @@
-"""Converts GitHub's webhooks ("Webhook events and payloads" of its documentation) to documents: issues, discussions,
-pushes, releases, deployments.
+"""Converts GitHub's webhooks ("Webhook events and payloads" of its documentation) to documents: issues and discussions with
+their comments, pushes, releases, deployments.
 
 The header that names the event isn't signed, so that it is trusted only as far as the body confirms it.
 """
@@ -25,7 +25,8 @@ from opx.connectors.deliveries import (
 from opx.connectors.webhook_formats import SAMPLE_TIME, SAMPLE_TITLE, HubSignature, WebhookFormat
 from opx.domain.record import replace
 from opx.formats.data.replies import Loose, NeededWords, Shape, Words
-from opx_connectors.forums.threads import thread
+from opx_connectors.forums.threads import section, thread
+from opx_connectors.github.issues import GitHubComment, is_bots, post_of
 
 EVENT_HEADER = "x-github-event"
 MAX_COMMITS = 50
@@ -35,7 +36,9 @@ _FORM = b"payload="
 
 _SHAPES = {
     "issues": (("issue",), ("comment",)),
+    "issue_comment": (("issue", "comment"), ()),
     "discussion": (("discussion",), ("comment",)),
+    "discussion_comment": (("discussion", "comment"), ()),
     "release": (("release",), ()),
     "deployment_status": (("deployment_status", "deployment"), ()),
     "push": (("ref", "after", "commits"), ("pull_request",)),
@@ -74,6 +77,13 @@ class _Discussed(_Mark, frozen=True):
     state_reason: Words = ""
     closed_at: Words = ""
     category: Loose[NamedField] = NamedField()
+
+
+class _Comment(GitHubComment, frozen=True, kw_only=True):
+    id: NeededWords
+    created_at: NeededWords
+    updated_at: NeededWords
+    body: Words = ""
 
 
 class _Release(Shape, frozen=True):
@@ -183,9 +193,12 @@ def changes_of(event: str, payload: Mapping[str, Any]) -> list[DocumentUpdate]:
 def _discussed(field: str, folder: str) -> Callable[[Mapping[str, Any], str, str], list[DocumentUpdate]]:
     def read(payload: Mapping[str, Any], _repository: str, prefix: str) -> list[DocumentUpdate]:
         mark = read_payload(_Mark, payload[field])
+        if "pull_request" in payload[field]:  # which the issues connector leaves out, too
+            return []
         key = f"{prefix}/{folder}/{part(mark.number)}"
         time = moment(mark.updated_at, f"{field}.updated_at")
-        if read_payload(_Delivery, payload).action in _GONE:
+        is_gone = read_payload(_Delivery, payload).action in _GONE
+        if is_gone and "comment" not in payload:
             return [DocumentUpdate(key=key, time=time, deleted=True)]
         found = read_payload(_Discussed, payload[field])
         known = metadata(
@@ -195,11 +208,21 @@ def _discussed(field: str, folder: str) -> Callable[[Mapping[str, Any], str, str
             updated=time,
             author=found.user.login,
         )
-        return [
-            DocumentUpdate(key=key, time=time, text=thread(found.title, _state(found), found.body, ()), metadata=known)
-        ]
+        text = thread(found.title, _state(found), found.body, ())
+        posts = _post(payload["comment"], deleted=is_gone) if "comment" in payload else {}
+        return [DocumentUpdate(key=key, time=time, text=text, metadata=known, posts=posts)]
 
     return read
+
+
+def _post(comment: Any, *, deleted: bool) -> dict[str, tuple[str, str]]:
+    """A comment in the form of the issues connector; none for one of a bot."""
+    found = read_payload(_Comment, comment)
+    if is_bots(comment):
+        return {}
+    created = moment(found.created_at, "comment.created_at")
+    text = "" if deleted else section(post_of(replace(found, created_at=created)))
+    return {f"{created} {part(found.id)}": (moment(found.updated_at, "comment.updated_at"), text and text + "\n")}
 
 
 def _state(found: _Discussed) -> str:
@@ -306,7 +329,9 @@ def _commit(commit: _Commit) -> tuple[str, str]:
 
 _READERS: Mapping[str, Callable[[Mapping[str, Any], str, str], list[DocumentUpdate]]] = {
     "issues": _discussed("issue", "issues"),
+    "issue_comment": _discussed("issue", "issues"),
     "discussion": _discussed("discussion", "discussions"),
+    "discussion_comment": _discussed("discussion", "discussions"),
     "release": _release,
     "deployment_status": _deployment,
     "push": _push,
@@ -330,4 +355,5 @@ FORMAT = WebhookFormat(
         "repository": {"full_name": "opx/test-delivery"},
     },
     {EVENT_HEADER: "issues"},
+    events=tuple(_READERS),
 )

@@ -16,6 +16,7 @@ from msgspec import field
 from opx.connectors.deliveries import DocumentUpdate, PayloadError, document, metadata, moment, part, read_payload
 from opx.domain.ids import stable_hash
 from opx.formats.data.replies import Shape, Words
+from opx.formats.metadata import fitting
 
 MAX_ALERTS = 100
 """Alerts per delivery; `max_alerts` of `webhook_config` limits how many are sent."""
@@ -80,7 +81,8 @@ def _alert(alert: _Alert, status_of_group: str) -> DocumentUpdate:
         key=part(alert.fingerprint or stable_hash("alert", json.dumps(labels, sort_keys=True))),
         time=time,
         text=document(title, facts, sections),
-        metadata=metadata(
+        metadata={"labels": fitting(map("=".join, sorted(labels.items())))}
+        | metadata(
             tags=["alertmanager", name, status],
             source_uri=alert.generator_url,
             created=started,

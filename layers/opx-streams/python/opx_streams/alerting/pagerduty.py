@@ -75,6 +75,13 @@ class _StatusUpdate(Shape, frozen=True):
     message: NeededWords
 
 
+_CHANGES = """
+    acknowledged annotated delegated escalated priority_updated reassigned reopened resolved service_updated
+    status_update_published triggered unacknowledged
+"""
+EVENTS = tuple(f"incident.{change}" for change in _CHANGES.split())
+
+
 def event_of(payload: Mapping[str, Any]) -> str:
     """Event type, such as `incident.triggered`."""
     return read_payload(_OfType, payload).event.event_type

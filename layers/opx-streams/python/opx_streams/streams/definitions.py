@@ -96,7 +96,10 @@ def _check_kind(found: StreamDefinition) -> None:
         if getattr(found, key) and found.kind not in kinds:
             raise InvalidInputError(f"stream {found.name}: {found.kind} has no {key}")
     if found.kind in _ONLY_OF["topic"] and not found.topic:
-        raise InvalidInputError(f"stream {found.name}: {found.kind} needs a topic")
+        key = "key" if found.kind is StreamKind.REDIS else "topic"
+        raise InvalidInputError(
+            f"stream {found.name}: {found.kind} needs a topic; subscribe_stream: {found.source}#{key}"
+        )
     if found.kind is StreamKind.KAFKA and not _TOPIC.match(found.topic):
         raise InvalidInputError(f"stream {found.name}: {found.topic!r} is not a valid name of a Kafka topic")
     if found.credentials_arn and not _SECRET_ARN.match(found.credentials_arn):
@@ -146,7 +149,7 @@ def _check_address(source: str, name: str) -> None:
     """Raises `InvalidInputError` for an invalid address of Redis, without quoting the password that may be in it."""
     try:
         parts = urlsplit(source)
-        complete = bool(parts.hostname) and parts.port is not None and not parts.query
+        complete = bool(parts.hostname) and parts.port != 0 and not parts.query
     except ValueError:
         complete = False
     if not complete:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from pathlib import Path
 from urllib.parse import quote
 
 from opx import plugins
+from opx.connectors.webhook_formats import WebhookFormat
 from opx.domain.knowledge import JSON_MAPPING_FIELDS, KnowledgeModel
 from opx.domain.sources import WebhookDefinition
 from opx.errors import InvalidInputError
@@ -23,6 +25,7 @@ TIMED = {GENERIC: 300.0, TOPIC_FORMAT: 3900.0}
 """Formats that sign the time of sending, with the seconds for which a delivery is valid unless the webhook sets another
 window. Amazon SNS retries for 3,600 seconds at most (its page on delivery retries), with the first time."""
 
+TOPIC_EVENTS = ("ALARM", "INSUFFICIENT_DATA", "OK")
 MAPPING_FIELDS = ("id", *JSON_MAPPING_FIELDS)
 WINDOW_RANGE = (30.0, 86_400.0)
 
@@ -61,10 +64,20 @@ def _webhook(name: str, entry: Marked, knowledge: KnowledgeModel) -> WebhookDefi
         secrets=_secrets(kind, entry, given),
         topic=_topic(kind, entry, given),
         window=_window(kind, given),
-        events=given["events"].texts() if "events" in given else (),
+        events=_events(kind, given["events"]) if "events" in given else (),
         tags=given["tags"].texts() if "tags" in given else (),
         mapping=_mapping(kind, given, bool(category.json_mapping), entry),
     )
+
+
+def _events(kind: str, given: Marked) -> tuple[str, ...]:
+    """The patterns, each of which an event of the format has to match."""
+    events, found = given.texts(), plugins.load(plugins.WEBHOOKS, kind, WebhookFormat)
+    known = TOPIC_EVENTS if kind == TOPIC_FORMAT else found.events if found else ()
+    for name in events if known else ():
+        if not any(fnmatchcase(event, name) for event in known):
+            raise given.error(f"unknown event {name!r} of format {kind}; known: {', '.join(known)}")
+    return events
 
 
 def _secrets(kind: str, entry: Marked, given: Mapping[str, Marked]) -> tuple[str, ...]:

@@ -50,6 +50,7 @@ ALERTMANAGER = WebhookFormat(
             }
         ],
     },
+    events=("firing", "resolved"),
     reports_incidents=True,
 )
 PAGERDUTY = WebhookFormat(
@@ -64,6 +65,7 @@ PAGERDUTY = WebhookFormat(
             "data": {"type": "incident", "id": "TEST", "title": SAMPLE_TITLE, "status": "triggered"},
         }
     },
+    events=pagerduty.EVENTS,
     reports_incidents=True,
 )
 _GENERIC_SAMPLE = {

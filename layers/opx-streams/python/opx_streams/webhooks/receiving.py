@@ -214,9 +214,9 @@ class WebhookReceiver:
         if lease is None:
             return ""
         try:
-            self._put(definition, change, name, document)
+            self._put(definition, lease.state, name, document)
         finally:
-            self._order.end(document, change, lease)
+            self._order.end(lease)
         return document
 
     def _put(self, definition: WebhookDefinition, change: DocumentUpdate, name: str, document: str) -> None:
@@ -227,7 +227,7 @@ class WebhookReceiver:
         known = {**change.metadata, "tags": list(dict.fromkeys(tags)), "source": name}
         proof = "signature of Amazon SNS" if definition.format == TOPIC_FORMAT else "signature of the webhook's secret"
         channel = Channel(ChannelKind.WEBHOOK, definition.name, definition.format, proof)
-        self.manager.by(channel).put_document(definition.category, change.text, known)
+        self.manager.by(channel).put_document(definition.category, change.whole, known)
 
 
 def _reply(found: ReadDelivery, written: list[str]) -> DeliveryReply:

@@ -84,6 +84,9 @@ def failed(status: int, code: str, message: str, headers: Mapping[str, str] | No
 class WebhooksPart(Protocol):
     """The webhooks of an installation, which the part `webhooks` of a system has."""
 
+    def check(self) -> None:
+        """Reads the declarations. Raises `KnowledgeConfigError` for invalid ones."""
+
     def answer(self, delivery: Delivery) -> DeliveryReply:
         """Receives a delivery, and returns the reply. Raises no `OpxError`."""
 
@@ -127,13 +130,20 @@ class NamedField(Shape, frozen=True):
 @dataclass(frozen=True, slots=True)
 class DocumentUpdate:
     """The update of one document. `key` identifies it within the webhook and stays; `time` is the payload's own (see
-    `moment`), "" if it has none; a document that is `deleted` has no text."""
+    `moment`), "" if it has none; a document that is `deleted` has no text. `posts` are changed comments by keys in their
+    order: time and section, "" for a deleted one; None if a delivery has the whole document."""
 
     key: str
     time: str = ""
     text: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     deleted: bool = False
+    posts: Mapping[str, tuple[str, str]] | None = None
+
+    @property
+    def whole(self) -> str:
+        """The text with its comments."""
+        return "\n".join([self.text, *(text for _, (_, text) in sorted((self.posts or {}).items()) if text)])
 
 
 def read_payload(kind: type[S], payload: object) -> S:

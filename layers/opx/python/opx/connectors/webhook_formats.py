@@ -89,13 +89,15 @@ def body_id(definition: WebhookDefinition, delivery: Delivery) -> str:
 class WebhookFormat:
     """The deliveries of one product. `event_of` names the event of a delivery and `changes_of` returns the documents that it
     changes, none for events about anything else; both raise `PayloadError`. `sample` is the body of a test delivery, with
-    `sample_headers`. `reports_incidents`: an incident may be behind a delivery."""
+    `sample_headers`. `events` are the names of those that change documents; none if any may. `reports_incidents`: an
+    incident may be behind a delivery."""
 
     event_of: Callable[[Delivery], str]
     changes_of: Callable[[Delivery], Sequence[DocumentUpdate]]
     scheme: Scheme
     sample: Mapping[str, Any]
     sample_headers: Mapping[str, str] = field(default_factory=dict)
+    events: tuple[str, ...] = ()
     reports_incidents: bool = False
 
 

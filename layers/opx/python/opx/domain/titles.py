@@ -1,7 +1,8 @@
 """Completes titles to the document's subject: a generic one (`README`, `Troubleshooting`) gets words of its path.
 
 `Troubleshooting` of `docs/kafka/consumer/troubleshooting.md` becomes `Troubleshooting (kafka consumer)`. A document's id
-is made from the title before that, so that these rules may change without new ids.
+is made from the title before that, also before a sentence of the text stands in place of a hash: these rules may change
+without new ids.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence, Set
+from pathlib import PurePosixPath
 from urllib.parse import unquote
 
 MAX_TITLE = 500
@@ -51,8 +53,20 @@ _CAMEL = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _EXTENSION = re.compile(r"(?<=.)\.[A-Za-z][A-Za-z0-9]{0,8}~?\Z")
 _ALERT_NAME = re.compile(r"(?=.*[a-z]{3})[A-Za-z][a-z]*(?:[A-Z][a-z]*\d*)+\Z")
 _CODE = re.compile(r"(?=.*\d)[A-Z]{1,8}\d*(?:[-_]\d+)*\Z")
+_HASH = re.compile(r"(?=.*\d)(?=.*[a-f])[0-9a-f][0-9a-f -]{15,}\Z")
 _OPAQUE = re.compile(r"(?=.*\d)(?:[0-9a-f]{8}[0-9a-f-]*|[\d_.:-]+|.*\d{8,}.*)\Z", re.IGNORECASE)
 """Hashes, dates, numbers and addresses, which are not names."""
+
+
+def of_name(name: str) -> str:
+    """A file's name made readable, from which the id of a document without a title is made."""
+    return PurePosixPath(name).stem.replace("-", " ").replace("_", " ").strip() or name
+
+
+def readable(title: str, sentence: str) -> str:
+    """The title without the mark of an object's name; a sentence of the text in place of a hash."""
+    found = (one.rstrip("~ ") for one in (title, sentence))
+    return next((one for one in found if one and not _HASH.match(one)), "Without a title")
 
 
 def completed(title: str, path: str) -> str:
@@ -74,7 +88,7 @@ def chosen(title: str, path: str) -> str:
 
 def is_completed(title: str, path: str) -> bool:
     """True if a title is specific enough, or was completed."""
-    return completed(chosen(title, path), path) == title
+    return completed(chosen(title, path), path) == title == readable(title, "")
 
 
 def repeats(heading: str, title: str) -> bool:
@@ -92,18 +106,20 @@ def is_generic(title: str) -> bool:
     return max(map(len, words), default=0) > 1 and _VAGUE_ALONE.issuperset(words)
 
 
-def disambiguated(titles: Sequence[str], paths: Sequence[str]) -> list[str]:
-    """The titles of different documents; those that several share are completed by words of their paths or addresses that not
-    all of these have."""
+def disambiguated(titles: Sequence[str], paths: Sequence[str], labels: Sequence[Sequence[str]] = ()) -> list[str]:
+    """The titles of different documents; those that several share are completed by the values of the labels (`pod=web-1`)
+    that not all of these have, or else by such words of their paths or addresses."""
     groups: dict[str, list[int]] = defaultdict(list)
     for at, title in enumerate(titles):
         groups[title.casefold()].append(at)
     found = list(titles)
     for group in groups.values():
         common = frozenset.intersection(*(_path_words(paths[at]) for at in group))
-        if len(group) > 1:
-            for at in group:
-                found[at] = _with(titles[at], _distinctive_words(paths[at], common | _words(titles[at])))
+        shared = set.intersection(*(set(labels[at]) for at in group)) if labels else set()
+        for at in group if len(group) > 1 else ():
+            own = [one.partition("=")[2] for one in labels[at] if one not in shared] if labels else []
+            words = "/".join(sorted(filter(None, own), key=lambda value: ":" in value)[:PARTS])  # addresses last
+            found[at] = _with(titles[at], words or _distinctive_words(paths[at], common | _words(titles[at])))
     return found
 
 
@@ -129,7 +145,7 @@ def _with(title: str, words: str) -> str:
 
 def _names(path: str) -> list[str]:
     """Folders and the file's name without its extension; without ids."""
-    parts = [unquote(part) for part in re.split(r"[/#\\]", path.rpartition("://")[2]) if part]
+    parts = [unquote(part) for part in re.split(r"[/#\\]", path.partition("?")[0].rpartition("://")[2]) if part]
     parts[-1:] = [_EXTENSION.sub("", part) for part in parts[-1:]]
     return [part for part in parts if len(part) <= MAX_NAME and not _OPAQUE.match(part)]
 

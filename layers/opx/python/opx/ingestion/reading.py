@@ -23,11 +23,11 @@ from opx.domain.documents import (
     expiry_of,
     fetched_expiry,
 )
-from opx.domain.ids import batched, document_id, iso_time, normalise
+from opx.domain.ids import batched, document_id, iso_time, normalise, shortened
 from opx.domain.knowledge import ALERT_RULES_CATEGORY, Category, KnowledgeModel, Tier, readable_retention
 from opx.domain.provenance import Provenance
 from opx.domain.record import replace
-from opx.domain.titles import MAX_TITLE, completed
+from opx.domain.titles import MAX_TITLE, completed, of_name, readable
 from opx.errors import ObjectNotFoundError, UnparsableDocumentError
 from opx.formats.markdown_lines import Line, scan
 from opx.formats.metadata import MAX_TEXT, DocumentMetadata, check_given, parse_sidecar, texts_of, validated
@@ -49,6 +49,7 @@ _MAY_BE_RULES = frozenset((".json", ".rules", ".yaml", ".yml"))
 _SPOOL_BYTES = 1024 * 1024
 _LINE_PIECE = 65_536
 _LINES_TOGETHER = 64
+_SENTENCE, _LONGEST = 120, 2000  # characters of a title made of text, and of the text that is read for it
 _HASH_BLOCK = 1024 * 1024
 _KEEP_LINES_BELOW = 1024 * 1024
 """Characters of text up to which its lines are kept in memory instead of scanned again."""
@@ -123,11 +124,13 @@ class DocumentReader:
             category = choice.after_parsing(category, None if outer else metadata.category)
             spooled = _spool(cleaner.clean(parsed.lines), text)
             metadata = replace(metadata, language=metadata.language or _language(text))
-            title = cleaner.value("title", _title(metadata.title, parsed.title, spooled.heading, name))
+            stated = metadata.title or parsed.title or spooled.heading or of_name(name)
+            title = cleaner.value("title", normalise(" ".join(stated.split()))[:MAX_TITLE])
             document = self._document(key, info, category, metadata, (title, spooled.digest))
             review = review_of(info, attested=arrival.attested)
             document = reviewed(document, review) if review else document
-            title = _cleaned_completion(title, title_path(key.source, category.path), cleaner)
+            shown = readable(title, spooled.sentence)
+            title = _cleaned_completion(shown, title_path(key.source, category.path), cleaner)
             owner = ", ".join(texts_of(metadata.attributes.get("owner", ())))[:MAX_TEXT]
             left_out = (Remark(RemarkKind.IRREGULAR, why) for why in metadata.left_out)
             remarks = (*self._expired(document), *choice.remarks, *parsed.remarks, *left_out, *cleaner.remarks)
@@ -315,37 +318,38 @@ def _cleaned_value(name: str, value: Any, cleaner: Cleaner) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Spooled:
-    """The first level-one heading ("" for none), the hash of the text, and its lines if they are few."""
+    """The first level-one heading and sentence ("" for none), the hash of the text, and its lines if they are few."""
 
     heading: str
+    sentence: str
     digest: str
     lines: Sequence[Line] | None
 
 
 def _spool(pieces: Iterator[str], text: IO[str]) -> _Spooled:
     digest = hashlib.sha256()
-    heading = ""
+    heading = sentence = ""
     kept: list[Line] | None = []
     for some in batched(scan(pieces), _LINES_TOGETHER):
         joined = "".join([line.text for line in some])
         text.write(joined)
         digest.update(joined.encode("utf-8", "surrogatepass"))
         heading = heading or next((line.heading for line in some if line.level == 1 and line.heading), "")
+        sentence = sentence or _first_sentence("".join([line.text for line in some if not line.level]))
         if kept is not None:
             kept += some
             kept = kept if some[-1].start < _KEEP_LINES_BELOW else None
-    return _Spooled(heading, digest.hexdigest(), kept)
+    return _Spooled(heading, sentence, digest.hexdigest(), kept)
+
+
+def _first_sentence(text: str) -> str:
+    from opx.text.procedures.phrases import plain, sentences  # with its many patterns, only when a document is read
+
+    found = next((one for one in sentences(text[:_LONGEST]) if any(map(str.isalnum, one))), "")
+    return shortened(plain(found).strip("`#>|*-+~ ").rstrip("."), _SENTENCE)
 
 
 def _language(text: IO[str]) -> str:
     """Language of the text's beginning, so that it is deterministic; English if undetected."""
     text.seek(0)
     return detect_language(text.read(READ_CHARACTERS)).language
-
-
-def _title(declared: str, found: str | None, heading: str, name: str) -> str:
-    """The first title of: metadata, the parser, the first heading, the file's name made readable."""
-    title = declared or found or heading
-    if not title:
-        title = PurePosixPath(name).stem.replace("-", " ").replace("_", " ").strip() or name
-    return normalise(" ".join(title.split()))[:MAX_TITLE]

@@ -44,6 +44,8 @@ MAX_RECORD = 1024 * 1024
 """Characters of one record."""
 
 _NAMES = ("title", "name", "id", "key")
+_CONTENTS = ("description", "summary", "message", "body")
+"""Fields of the content of a record that has none where its category's mapping looks, the preferred first."""
 _MAX_NAME = 120
 
 
@@ -71,9 +73,11 @@ def parse_record(record: dict[str, Any], source: Source) -> ParsedSource:
     title = _first(titles, record)
     if isinstance(title, bool) or not isinstance(title, str | int | float):
         raise UnparsableDocumentError(f"{name}: no title at {shown(titles)}; {advice(titles, record)}")
-    text = _content(paths.pop("content"), record)
-    if not text.strip():
-        raise UnparsableDocumentError(f"{name}: no content at {category.json_mapping['content']}; add it to the record")
+    known = (compile_paths(f"$.{field}") for field in _CONTENTS)
+    text = next(filter(str.strip, (_content(one, record) for one in (paths.pop("content"), *known))), "")
+    if not text:
+        looked = f"{category.json_mapping['content']}, nor at {', '.join(_CONTENTS)}"
+        raise UnparsableDocumentError(f"{name}: no content at {looked}; add it to the record")
     metadata = {
         field: _all(found, record) if field in _LISTS else _first(found, record) for field, found in paths.items()
     }

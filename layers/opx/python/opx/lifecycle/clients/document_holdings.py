@@ -10,7 +10,7 @@ from opx.domain.documents import DocumentChunk, KnowledgeDocument
 from opx.domain.ids import batched, entry_id
 from opx.domain.record import replace
 from opx.domain.scopes import Scope, scope_of_object
-from opx.domain.titles import chosen
+from opx.domain.titles import chosen, of_name
 from opx.errors import InvalidInputError, InvalidScopeError, StoreUnavailableError
 from opx.graph.capability import Graph
 from opx.graph.manifest import manifest_partition
@@ -170,7 +170,7 @@ class CachedTexts:
         chunks = list(chunks_in(self._stores.corpus.store, file))
         titles = [chunk.title for chunk in chunks[:1]]
         for one in self._versions(file):
-            titles += [one.title, chosen(one.title, title_path(one.source, one.category))]
+            titles += [one.title, chosen(one.title, title_path(one.source, one.category)), of_name(one.source)]
         for title in dict.fromkeys(titles):
             yield [replace(one, metadata=replace(one.metadata, document_title=title)) for one in chunks]
 

@@ -14,7 +14,8 @@ from pathlib import PurePosixPath
 from typing import Any, TypeVar
 
 from opx.domain.documents import DocumentState, KnowledgeDocument
-from opx.domain.titles import chosen
+from opx.domain.ids import document_id
+from opx.domain.titles import chosen, of_name
 from opx.domain.versions import Change, Renumbering, Restored, SafeguardChange, StepChange, VersionDiff, VersionName
 from opx.errors import DocumentNotFoundError, InvalidInputError, ObjectNotFoundError
 from opx.formats.metadata import FACTS, given_facts, values_text
@@ -314,9 +315,11 @@ def _metadata(document: KnowledgeDocument) -> tuple[dict[str, Any], tuple[str, .
     if path.suffix.lower() not in _READ_AS_TEXT:
         name = f"{path.stem}.md"
         notes.append(AS_MARKDOWN.format(suffix=path.name))
+    title = chosen(document.title, title_path(document.source, document.category))
+    by_name = document_id(of_name(document.source), document.category, document.content_hash) == document.document_id
     metadata = {
         "category": document.category,
-        "title": chosen(document.title, title_path(document.source, document.category)),
+        "title": "" if by_name else title,  # as it is made anew from the text, and the id from the name
         "author": document.author,
         "version": document.metadata.version,
         "source_uri": document.source_uri if document.source_uri != document.location else "",
