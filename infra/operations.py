@@ -18,6 +18,8 @@ from opx.domain.baselines import BASELINES_CATEGORY
 from opx.ports.tables import BASELINES
 from opx.runtime.knowledge_file import load_knowledge
 from opx_telemetry.baselines.definitions import DAYS, declared_metrics
+from opx_telemetry.prometheus import PROMETHEUS
+from opx_telemetry.rules import read_telemetry
 
 ROLL_UP_BASELINES = FunctionSpec(
     use_case="roll_up_baselines",
@@ -52,15 +54,21 @@ class OperationsStack(Stack):
         return self.queries.target_arn if self.queries else ""
 
     def _roll_up(self, names: Names, source: LayerSource) -> UseCaseFunction:
+        rules = read_telemetry()
         function = UseCaseFunction(
             self,
             ROLL_UP_BASELINES,
             names=names,
             source=source,
-            settings={**table_settings(names), **configured_identity(names)},
+            settings={
+                **table_settings(names),
+                **configured_identity(names),
+                **operational_queries.server_settings(names, rules),
+            },
             rights=[
                 rights.on_tables(names, (BASELINES,), rights.ADD_VALUES),
                 *_metric_rights(),
+                *operational_queries.server_rights(names, rules),
                 rights.send_to(names, ROLL_UP_FAILED),
             ],
         )
@@ -81,5 +89,7 @@ class OperationsStack(Stack):
 
 
 def _metric_rights() -> list[iam.PolicyStatement]:
-    """Rights to read metrics, if knowledge.yaml declares some: without, a private network needs no endpoint for them."""
-    return [rights.allow(READ_METRICS, "*")] if declared_metrics() else []
+    """Rights to read metrics, if knowledge.yaml declares some of CloudWatch: without, a private network needs no endpoint for
+    them."""
+    declared = any(one.query.namespace != PROMETHEUS for one in declared_metrics())
+    return [rights.allow(READ_METRICS, "*")] if declared else []

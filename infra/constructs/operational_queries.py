@@ -12,7 +12,13 @@ from infra.constructs import gateway_callers, rights
 from infra.constructs.acknowledgements import acknowledge_wildcard
 from infra.constructs.agent_tools import tool_grants
 from infra.constructs.code import LayerSource
-from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, configured_identity, table_settings
+from infra.constructs.use_case_function import (
+    FunctionSpec,
+    UseCaseFunction,
+    configured_identity,
+    reaching_settings,
+    table_settings,
+)
 from infra.names import Names
 from opx.operations.registry import OPERATIONS, REGISTRY, Run
 from opx.ports.tables import BASELINES, PROJECTS
@@ -61,10 +67,12 @@ class OperationalQueries(Construct):
                 **table_settings(names),
                 **configured_identity(names),
                 **gateway_callers.verifying_settings(names),
+                **server_settings(names, rules),
             },
             rights=[
                 rights.on_tables(names, (BASELINES, PROJECTS), rights.READ_ITEMS),
                 *telemetry_rights(rules),
+                *server_rights(names, rules),
                 *gateway_callers.verifying_rights(names),
             ],
         )
@@ -84,6 +92,17 @@ def telemetry_rights(rules: TelemetryRules) -> list[iam.PolicyStatement]:
     if rules.services and _may(analyze_traces):
         found.append(rights.allow(READ_TRACES, "*"))
     return found
+
+
+def server_settings(names: Names, rules: TelemetryRules) -> dict[str, str]:
+    """Settings of a function that queries declared servers: the hosts that it may reach."""
+    return reaching_settings(names) if rules.servers else {}
+
+
+def server_rights(names: Names, rules: TelemetryRules) -> list[iam.PolicyStatement]:
+    """The right to read the secrets of declared servers, and no others."""
+    arns = [names.secret_arn(server.token_env) for server in rules.servers if server.token_env]
+    return [rights.allow(["secretsmanager:GetSecretValue"], *arns)] if arns else []
 
 
 def _may(tool: Run[Any, Any]) -> bool:

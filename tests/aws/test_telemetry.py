@@ -127,7 +127,7 @@ class TestMetrics:
         start = NOW - NOW % 60
         other = MetricId("AWS/EC2", "CPUUtilization", "InstanceId", "i-2")
         found = CloudWatchSeries(cloudwatch).series([CPU, NET, other], start=start, end=start + 300, period=60)
-        assert found == {CPU: {start: 20.0, start + 120: 50.0}, NET: {start: 40.0, start + 120: 50.0}}
+        assert found.values == {CPU: {start: 20.0, start + 120: 50.0}, NET: {start: 40.0, start + 120: 50.0}}
 
     def test_all_pages_are_read(self, aws_session: boto3.Session) -> None:
         made, stub = stubbed(aws_session, "cloudwatch")
@@ -139,7 +139,7 @@ class TestMetrics:
         with stub:
             found = CloudWatchSeries(made).series([CPU], start=0, end=120, period=60)
             stub.assert_no_pending_responses()
-        assert found == {CPU: {0: 1.0, 60: 1.0}}
+        assert found.values == {CPU: {0: 1.0, 60: 1.0}}
 
     def test_refusal_is_an_error_of_the_library(self, aws_session: boto3.Session) -> None:
         made, stub = stubbed(aws_session, "cloudwatch")

@@ -18,6 +18,9 @@ from opx.ports.tables import BASELINES
 from opx.ports.telemetry import MetricQuery
 from opx.settings import Settings, env_name
 from opx_telemetry.baselines.definitions import MetricDefinition
+from opx_telemetry.prometheus import Prometheus
+from opx_telemetry.rules import TelemetryRules
+from opx_telemetry.servers import Server
 from tests.infra.templates import Assembly, Resource, lint_findings, listed
 from tests.infra.test_ingestion import pairs, queue_arn, table_arns
 
@@ -108,6 +111,28 @@ def test_declared_metrics_enable_the_schedule_and_ungranted_agents_have_no_funct
     policy = {"PolicyDocument": {"Statement": Match.array_with([Match.object_like(reading)])}}
     template.has_resource_properties("AWS::IAM::Policy", policy)
     assert stack.queries_arn == ""
+
+
+@pytest.fixture
+def scraped(monkeypatch: pytest.MonkeyPatch) -> None:
+    load = MetricDefinition("load", MetricQuery("prometheus", "load", "instance"))
+    rules = TelemetryRules(prometheus=Prometheus(Server("prometheus", "https://p.example", token_env="PROM")))
+    monkeypatch.setattr("infra.operations.declared_metrics", lambda: (load,))
+    monkeypatch.setattr("infra.operations.read_telemetry", lambda: rules)
+    monkeypatch.setattr("infra.constructs.operational_queries.are_wanted", lambda: False)
+
+
+@pytest.mark.usefixtures("scraped")
+def test_metrics_of_prometheus_need_secrets_and_no_right_on_cloudwatch() -> None:
+    source = LayerSource(bundle=False, platform=Platform("arm64", "3.13"))
+    names = Names(Deployment(allowed_hosts="p.internal:9090"))
+    stack = OperationsStack(new_app(), "operations", names=names, env=cdk.Environment(), source=source)
+    template = json.dumps(cdk.assertions.Template.from_stack(stack).to_json())
+    assert "secretsmanager:GetSecretValue" in template
+    assert "secret:dev-opx-knowledge/PROM-??????" in template
+    assert '"OPX_ALLOWED_HOSTS": "p.internal:9090"' in template
+    assert "cloudwatch:GetMetricData" not in template
+    assert '"State": "ENABLED"' in template
 
 
 def test_rules_are_kept(default: Assembly) -> None:

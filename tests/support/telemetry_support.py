@@ -7,7 +7,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from opx.ports.telemetry import FoundTraces, LogProgress, LogQuery, MetricId, TelemetryStores, Trace, TraceSummary
+from opx.ports.telemetry import (
+    FoundSeries,
+    FoundTraces,
+    LogProgress,
+    LogQuery,
+    MetricId,
+    TelemetryStores,
+    Trace,
+    TraceSummary,
+)
 from opx_telemetry.rules import MetricFamily, TelemetryRules
 
 GROUP = "/ecs/shop"
@@ -33,9 +42,9 @@ class FakeLogs:
 
 
 class FakeMetrics:
-    def series(self, metrics: list[MetricId], *, start: int, end: int, period: int) -> dict[MetricId, dict[int, float]]:
+    def series(self, metrics: list[MetricId], *, start: int, end: int, period: int) -> FoundSeries:
         wave = {time: float((time // 60) % 17 + (time // 60) % 5) for time in range(start, end, period)}
-        return dict.fromkeys(metrics, wave)
+        return FoundSeries(dict.fromkeys(metrics, wave))
 
 
 class FakeTraces:

@@ -173,6 +173,19 @@ class TestScope:
             assert set(listed(a_server(services, agent="researcher"))) == {"research_topic"}
             assert "research_topic" not in listed(a_server(services, agent="somebody else"))
 
+    @pytest.mark.parametrize(
+        ("telemetry", "tools"),
+        [("{}", {"get_baseline"}), ("{prometheus: {url: 'https://p'}}", {"get_baseline", "correlate_metrics"})],
+    )
+    def test_tools_on_telemetry_need_a_source(self, tmp_path: Path, telemetry: str, tools: set[str]) -> None:
+        text = KNOWLEDGE_FILE.read_text(encoding="utf-8").split("\nagents:")[0]
+        file = tmp_path / "knowledge.yaml"
+        granted = "agents: {responder: [get_baseline, correlate_metrics]}"
+        file.write_text(f"{text}\n{granted}\ntelemetry: {telemetry}\n", encoding="utf-8")
+        settings = Settings(home=str(tmp_path / "home"), knowledge_file=str(file))
+        with bootstrap(settings, embedder=WordsEmbedder()) as services:
+            assert set(listed(a_server(services, agent="responder"))) == tools
+
 
 class TestTransports:
     def test_on_standard_input_and_output(self, tmp_path: Path) -> None:

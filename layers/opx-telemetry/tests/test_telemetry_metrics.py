@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 
 import pytest
 
 from opx.errors import InvalidInputError
-from opx.ports.telemetry import MetricId
+from opx.ports.telemetry import FoundSeries, MetricId
 from opx_telemetry.metrics import (
     MetricAnswer,
     MetricComparison,
@@ -42,9 +42,7 @@ class FakeMetrics:
         self._series = series
         self.periods: list[tuple[int, int, int]] = []
 
-    def series(
-        self, metrics: Sequence[MetricId], *, start: int, end: int, period: int
-    ) -> Mapping[MetricId, Mapping[int, float]]:
+    def series(self, metrics: Sequence[MetricId], *, start: int, end: int, period: int) -> FoundSeries:
         self.periods.append((start, end, period))
         found: dict[MetricId, dict[int, float]] = {}
         for metric in metrics:
@@ -52,7 +50,7 @@ class FakeMetrics:
                 value = self._series.get(metric.name, nothing)((time - start) // 60)
                 if value is not None and time % self._every == 0:
                     found.setdefault(metric, {})[time] = value
-        return found
+        return FoundSeries(found)
 
 
 @cache

@@ -351,7 +351,13 @@ class TestRollUp:
         monkeypatch.setattr("opx_telemetry.baselines.definitions.declared_metrics", lambda path: (CPU,))
         services.part(telemetry).metric_reader = readings
         handler = make_roll_up(lambda: services)
-        assert handler({"days": 1}, FakeContext()) == {"values": 864, "nodes": 3, "refused": 0, "failed": ()}
+        assert handler({"days": 1}, FakeContext()) == {
+            "values": 864,
+            "nodes": 3,
+            "refused": 0,
+            "failed": (),
+            "empty": (),
+        }
 
     def test_without_aws_there_is_nothing_to_roll_up(self, services: System) -> None:
         with pytest.raises(FunctionFailedError, match="InvalidInputError"):

@@ -23,6 +23,7 @@ from typing import Any
 from opx.errors import StoreUnavailableError
 from opx.ports import Clock
 from opx.ports.telemetry import (
+    FoundSeries,
     FoundTraces,
     LogProgress,
     LogQuery,
@@ -200,14 +201,12 @@ class CloudWatchSeries:
     def __init__(self, client: Any) -> None:
         self._client = client
 
-    def series(
-        self, metrics: Sequence[MetricId], *, start: int, end: int, period: int
-    ) -> Mapping[MetricId, Mapping[int, float]]:
+    def series(self, metrics: Sequence[MetricId], *, start: int, end: int, period: int) -> FoundSeries:
         found: dict[MetricId, dict[int, float]] = {}
         for first in range(0, len(metrics), MOST_METRICS):
             some = {f"m{at}": metric for at, metric in enumerate(metrics[first : first + MOST_METRICS])}
             self._read(some, start, end, period, found)
-        return found
+        return FoundSeries(found)
 
     def _read(
         self,

@@ -50,7 +50,7 @@ _no_port = click.option("--port", hidden=True, expose_value=False, callback=_ref
 @pass_session
 def run_command(session: Session, *, once: bool, listen: str | None) -> None:
     """Pull sources on schedule, follow watched directories, and ingest documents, until Ctrl-C. Once a day, prune,
-    calibrate if due, count the use of clients, and seal the stored data.
+    calibrate if due, count the use of clients, roll metrics of Prometheus up, and seal the stored data.
 
     One process does the work of AWS functions and schedules; a second one waits for work that the first has claimed.
     """

@@ -35,6 +35,8 @@ from opx.operations.grants import read_grants
 from opx.operations.reading import ReadDocument, read_document
 from opx.operations.registry import OPERATIONS, Operation
 from opx.operations.system import System
+from opx.ports.telemetry import SERVERS
+from opx.runtime.knowledge_file import read_section
 from opx.runtime.metrics import Report
 from opx_serve.tool_replies import RunTool, ToolReply, called_here
 
@@ -52,7 +54,8 @@ def tools_for(context: Context) -> Tools:
     """Tools that the context's agent may use. Without a source of telemetry, of those for running systems only baselines are
     left."""
     found = granted(None, context.system.installation.declared(read_grants).allowed(context.caller.agent))
-    if context.system.ports.telemetry_stores() is not None:
+    declared = read_section("telemetry", context.system.installation.knowledge_path)
+    if (declared and declared.entries().keys() & SERVERS) or context.system.ports.telemetry_stores() is not None:
         return found
     looking = load().tools(OPERATIONS)
     return {name: one for name, one in found.items() if name == "get_baseline" or name not in looking}

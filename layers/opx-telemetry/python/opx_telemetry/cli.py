@@ -31,7 +31,8 @@ _ANSWER = "Print the answer as JSON."
 def ops_command() -> None:
     """Logs, metrics and traces of running systems, as agents see them, limited by the section `telemetry` of knowledge.yaml.
 
-    Works with OPX_BACKEND=aws and the credentials that the AWS command line would use.
+    Metrics are those of Prometheus and logs those of Loki if the section declares them. CloudWatch and X-Ray need
+    OPX_BACKEND=aws and the credentials that the AWS command line would use.
 
     \b
     opx ops logs /ecs/shop 'timeout "connection reset" -healthcheck'
@@ -77,7 +78,8 @@ Row = tuple[int, Mapping[str, Any] | InvalidInputError]
 
 @click.group("baseline", no_args_is_help=True, cls=OperationGroup)
 def baseline_command() -> None:
-    """Baselines: usual values of a metric of a node, pushed here, received in a stream, or aggregated from CloudWatch.
+    """Baselines: usual values of a metric of a node, pushed here, received in a stream, or aggregated from CloudWatch or
+    Prometheus.
 
     \b
     opx baseline push web-01 cpu 41.5 --unit percent

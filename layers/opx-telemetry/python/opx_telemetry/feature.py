@@ -10,4 +10,5 @@ FEATURE = Feature(
         "baseline": ("opx_telemetry.cli", "Add values of metrics, show their baselines, judge a value."),
         "ops": ("opx_telemetry.cli", "Query logs, metrics and traces, as agents do."),
     },
+    ("opx_telemetry.capability",),
 )

@@ -83,7 +83,7 @@ class LogSearch:
         end = int(self._clock())
         query = _query(question, words, end, limit)
         progress, problem = self._run(query, deadline)
-        notes = [problem] if problem else []
+        notes = [*progress.notes, *([problem] if problem else [])]
         if question.show != LogShow.LINES and not words.are_plain:
             notes.append("counted as if punctuation in the query stood for any character, so that it may be too many")
         rows = [row for row in progress.rows if question.show != LogShow.LINES or words.fit(row.get("message", ""))]
@@ -99,7 +99,7 @@ class LogSearch:
             max(progress.matched, len(shown)),
             progress.scanned_bytes,
             sum(masked for _, masked in shown),
-            bool(problem),
+            bool(problem) or not progress.complete,
             tuple(notes),
         )
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from opx.domain.record import replace
 from opx.errors import InvalidInputError
 from opx.ports import Clock
-from opx.ports.telemetry import MetricId, MetricStore
+from opx.ports.telemetry import FoundSeries, MetricId, MetricStore
 from opx_telemetry.rules import TelemetryRules, metrics_of_node
 
 # -- correlation
@@ -210,16 +210,15 @@ class MetricComparison:
             notes.append(f"only {MOST_CANDIDATES} of {len(candidates)} metrics were compared; name the candidates")
         compared = candidates[:MOST_CANDIDATES]
         start, end, period, found = self._read([target, *compared], question.minutes)
-        grids = {metric: on_grid(found.get(metric, {}), start, end, period) for metric in (target, *compared)}
+        grids = {metric: on_grid(found.values.get(metric, {}), start, end, period) for metric in (target, *compared)}
         problem = problem_of(grids[target])
-        answer = MetricAnswer(question, start, end, period, partial=bool(notes), notes=tuple(notes))
+        partial = bool(notes) or not found.complete
+        answer = MetricAnswer(question, start, end, period, partial=partial, notes=(*notes, *found.notes))
         if problem:
             return _nothing_known(answer, target, problem)
         return _compared(answer, target, compared, grids)
 
-    def _read(
-        self, metrics: Sequence[MetricId], minutes: int
-    ) -> tuple[int, int, int, Mapping[MetricId, Mapping[int, float]]]:
+    def _read(self, metrics: Sequence[MetricId], minutes: int) -> tuple[int, int, int, FoundSeries]:
         """Reads series by the minute, or by five minutes for a long range or a metric without finer values.
 
         The last period isn't over, so that it is left out.
@@ -230,7 +229,7 @@ class MetricComparison:
             if period == FINE and 60 * minutes > MOST_POINTS * FINE:
                 continue
             found = self._store.series(metrics, start=start, end=end, period=period)
-            if period == COARSE or not problem_of(on_grid(found.get(metrics[0], {}), start, end, period)):
+            if period == COARSE or not problem_of(on_grid(found.values.get(metrics[0], {}), start, end, period)):
                 break
         return start, end, period, found
 
@@ -246,7 +245,9 @@ def _chosen(rules: TelemetryRules, question: MetricQuestion) -> tuple[MetricId, 
     target = next(metric for metric in listed if metric.name == question.metric)
     wanted = set(question.candidates) or set(names)
     # Metrics by the same dimension mean the same thing by a node's name.
-    same_dimension = [metric for metric in listed if metric.dimension == target.dimension]
+    of_prometheus = rules.is_in_prometheus(target.name)
+    same_source = [metric for metric in listed if rules.is_in_prometheus(metric.name) == of_prometheus]
+    same_dimension = [metric for metric in same_source if metric.dimension == target.dimension]
     others = [metric for metric in same_dimension if metric != target and metric.name in wanted]
     if not others:
         raise InvalidInputError(f"there is no other metric by {target.dimension} to compare {question.metric} with")

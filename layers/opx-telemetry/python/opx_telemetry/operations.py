@@ -1,7 +1,7 @@
 """Operations on telemetry: search logs, correlate metrics, analyse traces, and compare values with baselines.
 
 Logs, metrics and traces are the installation's own, for every caller. Only those listed in the section `telemetry` of
-`knowledge.yaml` may be read.
+`knowledge.yaml` may be read: by name, each from CloudWatch, Prometheus or Loki.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ from opx_telemetry.baselines.store import SeriesView
 from opx_telemetry.capability import baselines, telemetry
 from opx_telemetry.rules import LogShow
 
-NOT_HERE = "no telemetry is available: this system isn't on AWS (OPX_BACKEND=aws)"
+NOT_HERE = (
+    "no telemetry is available: this system isn't on AWS (OPX_BACKEND=aws), and knowledge.yaml declares no server for this "
+    "in section telemetry (prometheus, loki)"
+)
 DAY_MINUTES = 1440
 MAX_NAME = 255
 
@@ -63,7 +66,9 @@ def query_logs(context: Context, request: QueryLogs) -> LogsAnswer:
     from opx_telemetry.logs import LogQuestion, LogSearch
 
     system = context.system
-    search = LogSearch(_stores(context).logs, system.part(telemetry).rules, clock=system.clock, sleep=time.sleep)
+    part = system.part(telemetry)
+    store = part.loki if part.rules.is_in_loki(request.log_group) else _stores(context).logs
+    search = LogSearch(store, part.rules, clock=system.clock, sleep=time.sleep)
     question = LogQuestion(request.query, request.log_group, request.minutes, request.limit, request.show)
     with naming_the_store():
         return LogsAnswer(search.answer(question))
@@ -101,7 +106,9 @@ def correlate_metrics(context: Context, request: CorrelateMetrics) -> MetricsAns
     from opx_telemetry.metrics import MetricComparison, MetricQuestion
 
     system = context.system
-    comparison = MetricComparison(_stores(context).metrics, system.part(telemetry).rules, clock=system.clock)
+    part = system.part(telemetry)
+    store = part.prometheus if part.rules.is_in_prometheus(request.metric) else _stores(context).metrics
+    comparison = MetricComparison(store, part.rules, clock=system.clock)
     names = tuple(name.strip() for name in request.candidates.split(",") if name.strip())
     question = MetricQuestion(request.metric, request.node, request.minutes, names, request.max_lag)
     with naming_the_store():

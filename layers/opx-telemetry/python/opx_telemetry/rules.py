@@ -1,5 +1,5 @@
-"""Reads the allowed log groups, metrics and services, and the limits of queries, from section `telemetry` of
-`knowledge.yaml`."""
+"""Reads the allowed log groups, metrics and services, the limits of queries, and the servers to query, from section
+`telemetry` of `knowledge.yaml`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from enum import StrEnum
 from pathlib import Path
 
 from opx.errors import InvalidInputError
-from opx.ports.telemetry import MetricId
+from opx.ports.telemetry import SERVERS, MetricId
 from opx.runtime.knowledge_file import Marked, read_section
+from opx_telemetry.loki import Loki, read_loki
+from opx_telemetry.prometheus import Prometheus, read_prometheus
+from opx_telemetry.servers import Server
 
 SECTION = "telemetry"
 ANY = "*"
@@ -55,7 +58,7 @@ class MetricFamily:
 @dataclass(frozen=True, slots=True)
 class TelemetryRules:
     """Names that may be queried, with a star at the end for a prefix; only listed ones are allowed. `seconds` is the time
-    limit of a query."""
+    limit of a query. `log_groups`, `metrics` and `services` are CloudWatch's and X-Ray's, the servers have their own."""
 
     log_groups: tuple[str, ...] = ()
     metrics: tuple[MetricFamily, ...] = ()
@@ -64,10 +67,25 @@ class TelemetryRules:
     max_scanned_megabytes: int = 5000
     max_rows: int = 200
     seconds: float = 20.0
+    prometheus: Prometheus | None = None
+    loki: Loki | None = None
+
+    @property
+    def servers(self) -> tuple[Server, ...]:
+        """The declared servers."""
+        return tuple(one.server for one in (self.prometheus, self.loki) if one)
 
     def check_log_group(self, name: str) -> None:
         """Raises `InvalidInputError`, which lists the allowed ones, for a log group that may not be queried."""
-        _check("log group", "log_groups", name, self.log_groups)
+        _check("log group", "log_groups", name, (*self.log_groups, *(self.loki.log_groups if self.loki else ())))
+
+    def is_in_loki(self, log_group: str) -> bool:
+        """True if Loki is declared, and CloudWatch's list doesn't have the group."""
+        return self.loki is not None and not any(_fits(log_group, each) for each in self.log_groups)
+
+    def is_in_prometheus(self, metric: str) -> bool:
+        """True if Prometheus is declared, and CloudWatch's list doesn't have the metric."""
+        return self.prometheus is not None and not any(metric in family.names for family in self.metrics)
 
     def check_service(self, name: str) -> None:
         """Raises `InvalidInputError`, which lists the allowed ones, for a service that may not be queried."""
@@ -97,11 +115,22 @@ def read_telemetry(path: Path | None = None) -> TelemetryRules:
     section = read_section(SECTION, path)
     if section is None:
         return TelemetryRules()
-    found = section.fields(optional=("log_groups", "metrics", "services", *_BOUNDS))
+    found = section.fields(optional=("log_groups", "metrics", "services", *sorted(SERVERS), *_BOUNDS))
     bounds = {key: _bounded(key, found[key]) for key in _BOUNDS if key in found}
+    prometheus = read_prometheus(found["prometheus"]) if "prometheus" in found else None
+    loki = read_loki(found["loki"]) if "loki" in found else None
+    families = [(item, _family(item)) for item in found["metrics"].items()] if "metrics" in found else []
+    log_groups = _names(found.get("log_groups"), _LOG_GROUP, "the name of a log group, or how names begin and a *")
+    for item, family in families:
+        if prometheus and (twice := [name for name in family.names if name in prometheus.metrics]):
+            raise item.error(f"{twice[0]} is a metric of telemetry.prometheus too; give that one another name")
+    if loki and (twice := [name for name in log_groups if name in loki.log_groups]):
+        raise found["log_groups"].error(f"{twice[0]} is a log group of telemetry.loki too; list it once")
     return TelemetryRules(
-        log_groups=_names(found.get("log_groups"), _LOG_GROUP, "the name of a log group, or how names begin and a *"),
-        metrics=tuple(_family(item) for item in found["metrics"].items()) if "metrics" in found else (),
+        log_groups=log_groups,
+        metrics=tuple(family for _, family in families),
+        prometheus=prometheus,
+        loki=loki,
         services=_names(found.get("services"), _SERVICE, "a service's name, or how names begin and a *"),
         **bounds,  # type: ignore[arg-type]
     )
@@ -145,6 +174,8 @@ def _family(entry: Marked) -> MetricFamily:
 
 
 def metrics_of_node(rules: TelemetryRules, node: str) -> Iterator[MetricId]:
-    """Yields every listed metric with this node as its dimension's value."""
+    """Yields every listed metric with this node as the value of its dimension, or of its label."""
     for family in rules.metrics:
         yield from family.metrics_of(node)
+    if rules.prometheus:
+        yield from rules.prometheus.metrics_of(node)

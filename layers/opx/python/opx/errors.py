@@ -307,22 +307,24 @@ class IncompatibleIndexError(OpxError):
 
 class SourceUnavailableError(StoreUnavailableError):
     """A source of documents didn't answer, or refused temporarily. `retry_after`: seconds to wait, if the source stated
-    them."""
+    them. `body` is that of the HTTP reply."""
 
-    def __init__(self, message: str, retry_after: float = 0.0) -> None:
+    def __init__(self, message: str, retry_after: float = 0.0, body: bytes = b"") -> None:
         super().__init__(message)
         self.retry_after = retry_after
+        self.body = body
 
 
 class SourceRefusedError(OpxError):
     """A source refused permanently: credentials are missing or wrong, or the address doesn't exist.
 
-    `status` is that of the HTTP reply, 0 for none.
+    `status` and `body` are those of the HTTP reply, 0 and empty for none.
     """
 
-    def __init__(self, message: str, status: int = 0) -> None:
+    def __init__(self, message: str, status: int = 0, body: bytes = b"") -> None:
         super().__init__(message)
         self.status = status
+        self.body = body
 
 
 class SourceShapeError(OpxError):

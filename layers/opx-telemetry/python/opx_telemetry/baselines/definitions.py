@@ -1,4 +1,5 @@
-"""Rolls CloudWatch metrics up into baselines every day, as section `baselines` of `knowledge.yaml` declares them."""
+"""Rolls metrics up into baselines every day: of CloudWatch, as section `baselines` of `knowledge.yaml` declares them, and of
+Prometheus, as section `telemetry` does."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 
-from opx.errors import InvalidInputError, StoreUnavailableError
+from opx.errors import InvalidInputError, OpxError, StoreUnavailableError
 from opx.ports import Clock
 from opx.ports.telemetry import MetricQuery, MetricReader
 from opx.runtime.knowledge_file import Marked, read_section
@@ -16,6 +17,8 @@ from opx.runtime.metrics import Metric, Report, unreported
 from opx_telemetry.baselines.items import day_start_of
 from opx_telemetry.baselines.readings import KEPT_DAYS, Reading, day_of, names_of
 from opx_telemetry.baselines.store import BaselineStore
+from opx_telemetry.prometheus import PROMETHEUS
+from opx_telemetry.rules import read_telemetry
 
 log = logging.getLogger(__name__)
 
@@ -36,13 +39,15 @@ class MetricDefinition:
 
 
 def declared_metrics(path: Path | None = None) -> tuple[MetricDefinition, ...]:
-    """The metrics of the file, in its order; none without the section. Raises `KnowledgeConfigError` with file and
-    line."""
-    section = read_section("baselines", path)
-    if section is None:
-        return ()
-    metrics = section.fields(optional=("metrics",)).get("metrics")
-    return tuple(_definition(name, entry) for name, entry in metrics.entries().items()) if metrics else ()
+    """The metrics of the file, in its order, Prometheus' last; none without the sections. Raises `KnowledgeConfigError`
+    with file and line."""
+    section, server = read_section("baselines", path), read_telemetry(path).prometheus
+    metrics = section.fields(optional=("metrics",)).get("metrics") if section else None
+    entries = metrics.entries() if metrics else {}
+    scraped = [MetricDefinition(*one) for one in server.baselines()] if server else []
+    if twice := [entries[one.name] for one in scraped if one.name in entries]:
+        raise twice[0].error(f"{twice[0].path} is a metric of telemetry.prometheus too; give one of them another name")
+    return (*(_definition(name, entry) for name, entry in entries.items()), *scraped)
 
 
 def _definition(name: str, entry: Marked) -> MetricDefinition:
@@ -56,6 +61,8 @@ def _definition(name: str, entry: Marked) -> MetricDefinition:
     fixed = fields["dimensions"].entries() if "dimensions" in fields else {}
     dimensions = {key: value.text() for key, value in fixed.items()}
     node = fields["node"].text()
+    if fields["namespace"].text() == PROMETHEUS:
+        raise fields["namespace"].error("declare metrics of Prometheus in telemetry.prometheus.metrics")
     if node in dimensions:
         raise fields["dimensions"].error(f"{node} names the node, and can't have a value of its own")
     query = MetricQuery(
@@ -97,12 +104,13 @@ READINGS_AT_ONCE = 5000
 
 @dataclass(frozen=True, slots=True)
 class RolledUp:
-    """Counts of a roll-up. `failed` names the metrics that couldn't be read."""
+    """Counts of a roll-up. `failed` has the metrics that couldn't be read, with reasons; `empty` those without a value."""
 
     values: int
     nodes: int
     refused: int
     failed: tuple[str, ...] = ()
+    empty: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,13 +130,22 @@ class RollUp:
         if isinstance(days, bool) or not isinstance(days, int) or not 1 <= days < KEPT_DAYS:
             raise InvalidInputError(f"days must be 1 to {KEPT_DAYS - 1}, not {days!r}")
         today = day_start_of(self.clock())
-        done = [self._one(metric, today - back * DAY) for back in range(days, 0, -1) for metric in self.metrics]
+        work = [(metric, today - back * DAY) for back in range(days, 0, -1) for metric in self.metrics]
+        done = [self._one(metric, start) for metric, start in work]
         failed = tuple(dict.fromkeys(name for one in done for name in one.failed))
-        total = RolledUp(sum(d.values for d in done), sum(d.nodes for d in done), sum(d.refused for d in done), failed)
+        known = {metric.name for (metric, _), one in zip(work, done, strict=True) if one.nodes or one.failed}
+        empty = tuple(metric.name for metric in self.metrics if metric.name not in known)
+        numbers = (sum(d.values for d in done), sum(d.nodes for d in done), sum(d.refused for d in done))
+        total = RolledUp(*numbers, failed, empty)
+        if empty:
+            log.warning("without any value: %s", ", ".join(empty))
         self.report(Metric.BASELINE_VALUES, float(total.values))
         self.report(Metric.BASELINE_REFUSED, float(total.refused))
         if failed:
-            raise StoreUnavailableError(f"these could not be rolled up, all others were: {', '.join(failed)}")
+            rest = [f"without any value: {', '.join(empty)}"] if empty else []
+            rest += [f"values refused: {total.refused:,}"] if total.refused else []
+            problems = "; ".join((*failed, *rest))
+            raise StoreUnavailableError(f"these could not be rolled up, all others were: {problems}")
         return total
 
     def _one(self, metric: MetricDefinition, start: int) -> RolledUp:
@@ -143,9 +160,9 @@ class RollUp:
                     added, wrong = self._put(metric, waiting)
                     values, refused, waiting = values + added, refused + wrong, []
             added, wrong = self._put(metric, waiting)
-        except StoreUnavailableError as exc:
+        except OpxError as exc:
             log.warning("%s of %s can't be rolled up: %s", metric.name, day_of(start), exc)
-            return RolledUp(values, nodes, refused, (metric.name,))
+            return RolledUp(values, nodes, refused, (f"{metric.name} ({exc})",))
         return RolledUp(values + added, nodes, refused + wrong)
 
     def _put(self, metric: MetricDefinition, readings: list[Reading]) -> tuple[int, int]:

@@ -123,9 +123,11 @@ def open_web(
     clock: Clock = time.time,
     sleep: Callable[[float], None] = time.sleep,
     timeout: float = TIMEOUT_SECONDS,
+    tries: int = TRIES,
 ) -> HttpWeb:
     """A client for one source. `allowed_hosts` (`wiki.local`, `127.0.0.1:8080`) may be at private addresses; `timeout`
-    is for one exchange as a whole, in seconds. Without `validators`, no request is conditional."""
+    is for one exchange as a whole, in seconds; a request is sent `tries` times at most. Without `validators`, no request
+    is conditional."""
     return HttpWeb(
         book=AddressBook(allowed=allowed_hosts),
         exchanges=Exchanges(seconds=timeout),
@@ -133,6 +135,7 @@ def open_web(
         validators=validators,
         clock=clock,
         sleep=sleep,
+        tries=tries,
     )
 
 
@@ -150,6 +153,7 @@ class HttpWeb:
     validators: Validators | None
     clock: Clock
     sleep: Callable[[float], None]
+    tries: int = TRIES
 
     def __post_init__(self) -> None:
         self._slower: RateWindow | None = None
@@ -231,14 +235,15 @@ class HttpWeb:
 
     def _sent(self, message: HttpRequest) -> HttpReply:
         """The reply to one step, with retries."""
-        pauses = (_FIRST_PAUSE * 2**attempt for attempt in range(TRIES - 1))
+        pauses = (_FIRST_PAUSE * 2**attempt for attempt in range(self.tries - 1))
         while True:
             try:
                 reply = self._exchanged(message)
                 wait = retry_after(reply.headers, self.clock())
                 if not _may_pass(reply, wait):
                     return reply
-                failure = SourceUnavailableError(f"{message.target.shown}: status {reply.status}", wait or 0.0)
+                problem = f"{message.target.shown}: status {reply.status}"
+                failure = SourceUnavailableError(problem, wait or 0.0, reply.body)
             except TooSlowError:
                 raise
             except SourceUnavailableError as exc:
@@ -281,7 +286,7 @@ def _accepted(target: Target, reply: HttpReply) -> WebReply:
     if 200 <= reply.status < 300 or reply.status in (304, 404, 410):
         return WebReply(target.url, reply.status, reply.headers, reply.body)
     advice = {401: ": the credentials are missing or wrong", 403: ": access is not allowed"}.get(reply.status, "")
-    raise SourceRefusedError(f"{target.shown}: status {reply.status}{advice}", reply.status)
+    raise SourceRefusedError(f"{target.shown}: status {reply.status}{advice}", reply.status, reply.body)
 
 
 def _validators_of(reply: WebReply) -> dict[str, str]:

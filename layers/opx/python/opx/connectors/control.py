@@ -26,6 +26,7 @@ from opx.ingestion.given_documents import listed, source_document
 from opx.ports import Storage, Tables
 from opx.ports.sources import OpenWeb, Secrets, SourceWeb
 from opx.ports.tables import SOURCES
+from opx.ports.telemetry import SERVERS as TELEMETRY_SERVERS
 from opx.runtime.knowledge_file import Installation, read_section
 from opx.settings import Settings
 
@@ -347,6 +348,10 @@ def reserved_secrets(settings: Settings) -> dict[str, str]:
     internet = read_section("internet", path)
     if internet and (key := internet.entries().get("api_key_env")):
         found[key.text()] = "live search of the web"
+    telemetry = read_section("telemetry", path)
+    for name, server in (telemetry.entries() if telemetry else {}).items():
+        if name in TELEMETRY_SERVERS and (token := server.entries().get("token_env")):
+            found[token.text()] = f"telemetry from {name}"
     if settings.vision_secret:
         found[settings.vision_secret] = "the model that describes pictures"
     return found

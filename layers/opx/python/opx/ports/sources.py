@@ -103,9 +103,11 @@ class OpenWeb(Protocol):
         clock: Callable[[], float] = ...,
         sleep: Callable[[float], None] = ...,
         timeout: float = ...,
+        tries: int = ...,
     ) -> SourceWeb:
         """A client for one source. `allowed_hosts` (`wiki.local`, `127.0.0.1:8080`) may be at private addresses; `timeout`
-        is for one exchange as a whole, in seconds. Without `validators`, no request is conditional."""
+        is for one exchange as a whole, in seconds; a request is sent `tries` times at most. Without `validators`, no request
+        is conditional."""
 
 
 @runtime_checkable

@@ -12,6 +12,9 @@ from typing import Any, Protocol
 from opx.domain.baselines import AddedValues
 from opx.domain.scopes import Scope
 
+SERVERS = frozenset(("prometheus", "loki"))
+"""Servers that section `telemetry` of knowledge.yaml may declare, in place of a vendor's services."""
+
 
 @dataclass(frozen=True, slots=True)
 class LogQuery:
@@ -40,7 +43,8 @@ class LogQuery:
 class LogProgress:
     """Results of a query so far. `failed` is the reason why it ended without an answer, "" if it didn't.
 
-    Values of rows are strings. Rows may hold near matches: punctuation in words may match any.
+    Values of rows are strings. Rows may hold near matches: punctuation in words may match any. Without `complete` some lines
+    were not searched; `notes` state why, or what else limits the answer.
     """
 
     is_done: bool
@@ -48,6 +52,8 @@ class LogProgress:
     matched: int = 0
     scanned_bytes: int = 0
     failed: str = ""
+    complete: bool = True
+    notes: tuple[str, ...] = ()
 
 
 class LogStore(Protocol):
@@ -74,12 +80,19 @@ class MetricId:
     statistic: str = "Average"
 
 
+@dataclass(frozen=True, slots=True)
+class FoundSeries:
+    """Values of metrics. Without `complete` some were not read; `notes` state why, or what is wrong with values."""
+
+    values: Mapping[MetricId, Mapping[int, float]]
+    complete: bool = True
+    notes: tuple[str, ...] = ()
+
+
 class MetricStore(Protocol):
     """Reads time series."""
 
-    def series(
-        self, metrics: Sequence[MetricId], *, start: int, end: int, period: int
-    ) -> Mapping[MetricId, Mapping[int, float]]:
+    def series(self, metrics: Sequence[MetricId], *, start: int, end: int, period: int) -> FoundSeries:
         """Values by the time at which their period begins; periods without a value are missing, and so is a metric
         without any. `end` is excluded. Raises `StoreUnavailableError`."""
 
@@ -126,7 +139,7 @@ class TraceStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TelemetryStores:
-    """The telemetry stores that are configured."""
+    """The telemetry stores of a vendor."""
 
     logs: LogStore
     metrics: MetricStore
