@@ -360,7 +360,8 @@ def test_alerts_with_one_summary_are_disambiguated_by_the_labels_that_differ(web
     webhooks.send(prometheus({"alerts": [crashing("web", "api-1"), crashing("shop", "cart-2")]}))
     services = webhooks.services
     list(services.manager.work())
-    found = services.questions.for_reader().search("pod is crash looping", QueryConfig(min_confidence=0.0)).results
+    config = QueryConfig(min_confidence=0.0, categories=("operations/alerts",))
+    found = services.questions.for_reader().search("pod is crash looping", config).results
     documents = services.questions.handover(services.corpus.projects.reader(Identity())).documents("pod", found, 2000)
     titles = {one.title for one in documents}
     assert titles == {"Pod is crash looping. (web/api-1)", "Pod is crash looping. (shop/cart-2)"}

@@ -255,11 +255,11 @@ Annotations:
     ],
     ids=["JSON", "indented JSON", "list", "mail", "line", "braces", "brackets", "pairs"],
 )
-def test_name_and_text_are_the_question_with_the_resource_of_the_labels(pasted: str) -> None:
+def test_name_and_text_are_the_question_and_labels_are_no_words_of_it(pasted: str) -> None:
     question = pasted_alert(pasted)
     assert question is not None
-    assert (question.alert, question.identifiers) == (NAME, (NAME, "worker-7d9f"))
-    assert question.text.split() == [NAME, "Messages", "pile", "up", "worker-7d9f"]
+    assert (question.alert, question.identifiers) == (NAME, (NAME,))
+    assert question.text.split() == [NAME, "Messages", "pile", "up"]
     assert question.about == ("worker-7d9f",)
     assert LABELS.items() <= question.labels.items()
 
@@ -267,7 +267,8 @@ def test_name_and_text_are_the_question_with_the_resource_of_the_labels(pasted: 
 def test_alarm_of_cloudwatch_has_its_dimensions_as_labels() -> None:
     question = pasted_alert(json.dumps(CLOUDWATCH))
     assert question is not None
-    assert (question.alert, question.about) == ("queue-depth-high", ("orders-7d9f",))
+    assert (question.alert, question.text) == ("queue-depth-high", "queue-depth-high\nThreshold crossed")
+    assert question.about == ("orders-7d9f",)
     assert question.labels == {"MetricName": "Depth", "QueueName": "orders-7d9f"}
 
 
@@ -353,7 +354,8 @@ def test_text_beside_json_is_part_of_the_question(alert: object, form: str) -> N
 def test_alarm_is_read_out_of_a_notification(sent: object) -> None:
     question = pasted_alert(json.dumps(sent))
     assert question is not None
-    assert (question.alert, question.about) == ("queue-depth-high", ("orders-7d9f",))
+    assert (question.alert, question.text) == ("queue-depth-high", "queue-depth-high\nThreshold crossed")
+    assert question.about == ("orders-7d9f",)
 
 
 @pytest.mark.parametrize("message", ["", "text", "[]", "{", None, 5])

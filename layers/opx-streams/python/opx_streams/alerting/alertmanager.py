@@ -88,6 +88,6 @@ def _alert(alert: _Alert, status_of_group: str) -> DocumentUpdate:
             created=started,
             updated=time,
             severity=labels.get("severity", ""),
-            services=[labels.get("service") or labels.get("job", "")],
+            services=[labels.get("service", "")],
         ),
     )

@@ -115,6 +115,7 @@ class DocumentAnswer(Record, frozen=True, kw_only=True, omit_defaults=True):
     ] = ()
     flags: Annotated[tuple[str, ...], about("Flags that warn readers.")] = ()
     outcome: Annotated[str, about("Earlier outcomes of acting upon it, if known.")] = ""
+    occurrences: Annotated[str, about("How often what it reports was reported, if more than once.")] = ""
     copies: Annotated[tuple[str, ...], about("Documents that say the same: title (source).")] = ()
     next: Annotated[tuple[NextCall, ...], about("Calls that read more of it.")] = ()
     untrusted: Untrusted = always(False)

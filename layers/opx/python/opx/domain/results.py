@@ -188,8 +188,9 @@ class RetrievalResult(Record, frozen=True):
     cite it.
 
     `metadata` has `flags` where there is something to warn of, `copies` for near-duplicates in other documents, `outcome`
-    where outcomes of the document were recorded, and `warnings` where one of its steps failed before. `untrusted`: it
-    comes from outside of the organisation, data to weigh, whatever it demands.
+    where outcomes of the document were recorded, `occurrences` for a report that stands for others of the same event, and
+    `warnings` where one of its steps failed before. `untrusted`: it comes from outside of the organisation, data to weigh,
+    whatever it demands.
     """
 
     content: Annotated[str, about("The passage that was found.")]
@@ -256,6 +257,11 @@ class RetrievalResult(Record, frozen=True):
     def outcome(self) -> Mapping[str, Any] | None:
         """Recorded outcomes of the document, as `opx.domain.outcomes.OutcomeSummary`; None without any."""
         return self.metadata.get("outcome")
+
+    @property
+    def occurrences(self) -> str:
+        """`at least 14 alike, from 2026-03-02 to 2026-03-09` for a report that stands for others of the same event."""
+        return str(self.metadata.get("occurrences", {}).get("text", ""))
 
     @property
     def warnings(self) -> tuple[dict[str, Any], ...]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence, Set
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from enum import IntEnum
 
 from opx.domain.record import replace
@@ -10,7 +11,7 @@ from opx.ports import SearchFilter
 from opx.retrieval.confidence import JudgedPage
 from opx.retrieval.hybrid import FusedHit
 from opx.retrieval.judging_records import JudgingRecord, hashed
-from opx.retrieval.question import whole_terms
+from opx.retrieval.question import Question, contains, folded, whole_terms
 
 ITS_OWN, LEAST_ABOUT = 0.9, 0.6
 """The highest and the least confidence of a page about the resource of an alert."""
@@ -18,6 +19,9 @@ FEW = 3
 """Most pages that mention a resource which are taken for pages about it."""
 ANOTHERS = 0.45
 """The highest confidence of a page that states other resources."""
+
+
+_WORDS = re.compile(r"\w+(?:[-.]\w+)*")
 
 
 class Fit(IntEnum):
@@ -32,17 +36,16 @@ class Fit(IntEnum):
 
 
 class Belonging:
-    """Tells the pages about some resources from others. `names` are resources, lower-case; `asked` are the identifiers of
-    the question."""
+    """Tells the pages about the resources of an alert from others."""
 
-    def __init__(self, names: Sequence[str], asked: Sequence[str]) -> None:
-        self._asked = frozenset(asked)
+    def __init__(self, question: Question) -> None:
+        names = question.about
+        self._alert = question.alert.casefold()
+        self._asked = frozenset(question.identifiers)
         self._names = frozenset(names)
         self._groups = frozenset(group for name in names for group in _groups(name)) - self._names
         self._terms = tuple(dict.fromkeys(term for name in names for term in whole_terms(name)))
         self._numbers = frozenset(hashed(self._terms))
-        self._words = frozenset(hashed(term for name in names if name.isalpha() for term in whole_terms(name)))
-        self._group_numbers = frozenset(hashed(term for name in self._groups for term in whole_terms(name)))
 
     def filters(self, where: SearchFilter) -> Iterable[SearchFilter]:
         """Filters of entries whose metadata name one of the resources, and of those whose text does."""
@@ -53,16 +56,21 @@ class Belonging:
 
     def fit(self, hits: Sequence[FusedHit]) -> Fit:
         """What the page with these hits has to do with the resources."""
-        facts, title = hits[0].record.facts, frozenset(hits[0].record.title)
+        facts, title = hits[0].record.facts, folded(hits[0].chunk.title)
         called = {name.casefold() for name in (*facts.resources, *facts.tags, _stem(facts.source_uri))}
-        if self._names & called or self._numbers & title:
+        if self._names & called or any(contains(title, name) for name in self._names):
             return Fit.ABOUT
-        if self._groups & called or self._group_numbers & title:
+        if self._groups & called or any(contains(title, name) for name in self._groups):
             return Fit.GROUP
-        mentions = [term for hit in hits for term in hit.record.terms if term in self._numbers]
-        if len(mentions) > 1 or not self._words.issuperset(mentions):
+        if self._mentions(hits):
             return Fit.MENTIONS
         return Fit.ANOTHERS if facts.resources or self._is_named_otherwise(hits[0].record) else Fit.NONE
+
+    def _mentions(self, hits: Sequence[FusedHit]) -> bool:
+        """True if the text has one of the names, an ordinary word twice."""
+        having = [folded(hit.chunk.content) for hit in hits if not self._numbers.isdisjoint(hit.record.terms)]
+        counts = {name: sum(_WORDS.findall(text).count(name) for text in having) for name in self._names}
+        return any(count > name.isalpha() for name, count in counts.items())
 
     def _is_named_otherwise(self, record: JudgingRecord) -> bool:
         """True if the title has an identifier that the question hasn't."""
@@ -74,25 +82,38 @@ class Belonging:
         """The documents that the alert is bound to, then those about the resource, then the others, of which none is surer.
         `own` are documents that name the resource, as they were judged among themselves."""
         fits = {one.page.document_id: self.fit(one.page.hits) for one in (*pages, *own)}
-        few = sum(fit is Fit.MENTIONS for fit in fits.values()) <= FEW
-        about = [one for one in own if fits[one.page.document_id] >= (Fit.MENTIONS if few else Fit.GROUP)]
-        about = [_clamped(one) for one in about if one.page.document_id not in bound]
-        about.sort(key=lambda one: (-one.confidence, -fits[one.page.document_id]))
-        first = [one for one in pages if one.page.document_id in bound]
-        kept = {one.page.document_id for one in (*first, *about)}
+        certain = {one.page.document_id: one for one in pages if one.least}
+        least = self._least_fit(fits, is_certain=bool(certain))
+        found = {one.page.document_id: one for one in pages}
+        mine = {
+            name: replace(found.get(name, one), confidence=max(one.confidence, found.get(name, one).confidence))
+            for one in own
+            if fits[name := one.page.document_id] >= least
+        }
+        first = [one for name, one in certain.items() if name in bound or name in mine]
+        kept = {one.page.document_id for one in first}
+        about = sorted(
+            (one for name, one in mine.items() if name not in kept),
+            key=lambda one: (-max(one.confidence, LEAST_ABOUT), -fits[one.page.document_id]),
+        )
+        about[:1] = [replace(one, confidence=min(max(one.confidence, LEAST_ABOUT), ITS_OWN)) for one in about[:1]]
+        kept.update(mine)
         others = {one.page.document_id: one for one in (*own, *pages) if one.page.document_id not in kept}
-        most = about[-1].confidence if about else 1.0
+        most = about[0].confidence if about else 1.0
         rest = [
             replace(one, confidence=min(one.confidence, most, ANOTHERS), least=0.0, most=ANOTHERS)
             if fits[name] is Fit.ANOTHERS and not one.least
             else replace(one, confidence=min(one.confidence, most), least=min(one.least, most))
             for name, one in others.items()
         ]
-        return [*first, *about, *sorted(rest, key=lambda one: -one.confidence)]
+        return [*first, *about[:1], *sorted((*about[1:], *rest), key=lambda one: -one.confidence)]
 
-
-def _clamped(judged: JudgedPage) -> JudgedPage:
-    return replace(judged, confidence=min(max(judged.confidence, LEAST_ABOUT), ITS_OWN))
+    def _least_fit(self, fits: Mapping[str, Fit], *, is_certain: bool) -> Fit:
+        """What a page needs to be one of the resource's. To mention it is enough if few pages do, unless the alert's own name
+        says whose it is, and a page is about that name."""
+        mentions = sum(fit is Fit.MENTIONS for fit in fits.values())
+        named = any(name.replace("-", "") in self._alert for name in (*self._names, *self._groups))
+        return Fit.GROUP if mentions > FEW or (named and is_certain) else Fit.MENTIONS
 
 
 def _groups(name: str) -> Iterator[str]:

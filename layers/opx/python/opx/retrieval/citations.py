@@ -72,6 +72,7 @@ def citation(result: RetrievalResult, mark: str = "") -> str:
         f"Relevance: {result.score:.2f}",
         f"Confidence: {READ_FIRST[result.band]} ({result.confidence:.2f}){_reason(result)}",
         *(_also_in(result) if trusted else [f"Untrusted: {origin(result.tier, result.category)}"]),
+        *([f"Reported: {result.occurrences}"] if result.occurrences else []),
         *([f"Outcomes: {one_line(str(result.outcome.get('text', '')))}"] if result.outcome else []),
         *(f"Warning: {WARNINGS.get(flag, flag)}" for flag in result.flags),
         *([] if trusted else map(warning_line, result.warnings)),
@@ -184,6 +185,8 @@ def _head_of(document: DocumentAnswer) -> Iterator[str]:
     yield f"Why: {one_line(document.why)}"
     if not document.untrusted:
         yield from map(_copy_line, document.copies[:_COPIES_NAMED])
+    if document.occurrences:
+        yield f"Reported: {document.occurrences}"
     if document.outcome:
         yield f"Outcomes: {one_line(document.outcome)}"
     yield from (f"Warning: {WARNINGS.get(flag, flag)}" for flag in document.flags)

@@ -148,6 +148,7 @@ class Handover(Struct, frozen=True):
             step_count=len(found.outline.steps),
             flags=best.flags,
             outcome=str(best.outcome.get("text", "")) if best.outcome else "",
+            occurrences=best.occurrences,
             copies=tuple(f"{copy['title']} ({copy['source']})" for copy in best.copies),
         )
 

@@ -46,7 +46,7 @@ class Judged(Struct, frozen=True, gc=False):
     """A hit with the confidence of its document in [0, 1], and the recorded outcomes of that document, if there are any. It
     was judged by `evidence`, the best hit first; `least` and `most` bound its confidence also after reranking, and `why`
     names the identifier of the question that made it certain. `reading` is set if a model read it. `is_report`: its document
-    speaks reports."""
+    speaks reports; `alike` are the other reports of the same event that it stands for."""
 
     hit: FusedHit
     confidence: float
@@ -57,6 +57,7 @@ class Judged(Struct, frozen=True, gc=False):
     reading: DocumentReading | None = None
     outcome: OutcomeScore | None = None
     is_report: bool = False
+    alike: tuple[FusedHit, ...] = ()
 
     @property
     def document_id(self) -> str:
@@ -108,6 +109,7 @@ def result_of(judged: Judged, day: str = "", document: KnowledgeDocument | None 
             **(_stated(document) if document else {}),
             **_metadata(hit, day),
             **({"why": judged.why} if judged.why else {}),
+            **({"occurrences": _occurrences(judged)} if judged.alike else {}),
             **({"outcome": judged.outcome.summary.to_json()} if judged.outcome else {}),
         },
         parts=parts,
@@ -130,6 +132,37 @@ def without_copies(judged: Sequence[Judged]) -> list[Judged]:
     return kept
 
 
+def folded(judged: Sequence[Judged]) -> list[Judged]:
+    """One report for each event, the best ranked: an alert that fired on forty nodes, or a ticket that five people wrote, is
+    one entry. Instructions are unchanged."""
+    kept: dict[tuple[str, ...], int] = {}
+    found: list[Judged] = []
+    for one in judged:
+        at = kept.setdefault(_event_of(one), len(found)) if one.is_report else len(found)
+        if at == len(found) or found[at].document_id == one.document_id:
+            found.append(one)
+        elif one.document_id not in {other.document_id for other in found[at].alike}:
+            found[at] = replace(found[at], alike=(*found[at].alike, one.hit))
+    return found
+
+
+def _event_of(judged: Judged) -> tuple[str, str]:
+    """What a report is about: the alert that its tags name, else the words of its title without values."""
+    facts = judged.hit.record.facts
+    alert = next((tag for tag in facts.tags if _ALERT_NAME.fullmatch(tag)), "")
+    words = [] if alert else [word for word in judged.hit.chunk.title.casefold().split() if not _DIGIT.search(word)]
+    return facts.category, alert or " ".join(words)
+
+
+def _occurrences(judged: Judged) -> dict[str, Any]:
+    """The reports of one event that were found: how many, the days of the first and the last, and that in words."""
+    hits = (each for hit in (judged.hit, *judged.alike) for each in (hit, *hit.copies))
+    days = sorted({hit.document_id: hit.record.facts.last_updated[:DAY] for hit in hits}.values())
+    count, first, last = len(days), days[0], days[-1]
+    when = f"on {last}" if first == last else f"from {first} to {last}"
+    return {"count": count, "first": first, "last": last, "text": f"at least {count} alike, {when}"}
+
+
 def _metadata(hit: FusedHit, day: str) -> dict[str, Any]:
     indexed, chunk, copies = hit.indexed, hit.indexed.chunk, _copies(hit)
     flags = [*indexed.flags, *([STALE] if indexed.review_by and indexed.review_by < day else [])]
@@ -149,8 +182,8 @@ def _metadata(hit: FusedHit, day: str) -> dict[str, Any]:
 
 _OWN_NAMES = frozenset((
     "alternatives", "band", "because", "chunkId", "chunkIndex", "copies", "documentId", "expanded", "flags", "language",
-    "nearest", "notes", "outcome", "partial", "receiptId", "resources", "reviewBy", "section", "services", "site", "tags",
-    "title", "warnings", "why",
+    "nearest", "notes", "occurrences", "outcome", "partial", "receiptId", "resources", "reviewBy", "section", "services",
+    "site", "tags", "title", "warnings", "why",
 ))  # fmt: skip
 """Names in the metadata of results that have a meaning of their own, also where a result lacks them."""
 
@@ -352,6 +385,9 @@ _DEMANDS = re.compile(
 """A question that begins with what is to be done: an error such as `failed to delete the pod` demands nothing."""
 
 
+_ALERT_NAME = re.compile(r"(?=.*[a-z])[A-Z][A-Za-z0-9]*[A-Z][A-Za-z0-9]*")
+_DIGIT = re.compile(r"\d")
+
 _SEEKS_REPORTS = re.compile(
     r"\b(?:post-?mortems?|incidents?|outages?|tickets?|when\s+did|what\s+(?:changed|happened)|last\s+time|history|happened"
     r"|vorf(?:all|älle)|störungen|wann|passiert|pannes?|quand|incidentes?|cuándo|quando|historial)\b",
@@ -376,14 +412,13 @@ def in_order(scored: Sequence[S], *, last: Sequence[S] = ()) -> list[S]:
 
 
 def ranked(question: str, judged: Sequence[Judged]) -> list[Judged]:
-    """Ranks the hits of all tiers. Reports come after all instructions that are likely, unless the question asks for them:
-    they repeat its words. For a question that asks to act, they come after all that may help, and none is surer than the
-    best of these; hits from the internet come last."""
+    """Ranks the hits of all tiers. Reports come after all instructions that are likely, as they repeat the question's words;
+    if it asks for reports, the likely ones come first. For a question that asks to act, they come after all that may help,
+    and none is surer than the best of these; hits from the internet come last."""
     if not calls_for_action(question):
-        if seeks_reports(question):
-            return in_order(judged)
-        first = [hit for hit in judged if _instructs(hit)]
-        return in_order(first, last=[hit for hit in judged if not _instructs(hit)])
+        is_first = _reports if seeks_reports(question) else _instructs
+        first = [hit for hit in judged if is_first(hit)]
+        return in_order(first, last=[hit for hit in judged if not is_first(hit)])
     outside = [hit for hit in judged if hit.hit.record.facts.tier is Tier.INTERNET]
     inside = [hit for hit in judged if hit.hit.record.facts.tier is not Tier.INTERNET]
     helpful = [hit for hit in inside if not hit.is_report and hit.confidence >= WORTHLESS]
@@ -391,6 +426,11 @@ def ranked(question: str, judged: Sequence[Judged]) -> list[Judged]:
     reports = [replace(hit, confidence=min(hit.confidence, most)) for hit in inside if hit.is_report]
     others = [hit for hit in inside if not hit.is_report and hit.confidence < WORTHLESS]
     return [*in_order(helpful, last=[*reports, *others]), *in_order(outside)]
+
+
+def _reports(hit: Judged) -> bool:
+    """True for likely reports."""
+    return hit.is_report and hit.confidence >= UNLIKELY
 
 
 def _instructs(hit: Judged) -> bool:

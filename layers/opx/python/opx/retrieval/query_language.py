@@ -76,8 +76,8 @@ _ONE_NAME = re.compile(r"[A-Za-z_][\w:.-]{2,149}")
 
 
 def pasted_alert(query: str) -> Question | None:
-    """Converts a pasted alert to a question: its name and text, the resources in its labels, and for JSON the text beside
-    it. None if the query is no alert."""
+    """Converts a pasted alert to a question: its name and text, without its labels, and for JSON the text beside it. None if
+    the query is no alert."""
     sent, beside = _json_in(query)
     if not _LIKE_ALERT.match(sent):
         return None
@@ -90,9 +90,7 @@ def pasted_alert(query: str) -> Question | None:
     name = alert.name.strip()
     if not (alert.labels or alert.text) or not _ONE_NAME.match(name):
         return None
-    about = identity_in(alert.labels)
-    parts = (name, alert.text, " ".join(about), beside)
-    text = normalised("\n".join(filter(None, parts))).strip()[:MAX_QUERY_CHARACTERS]
+    text = normalised(f"{name}\n{alert.text}\n{beside}").strip()[:MAX_QUERY_CHARACTERS]
     named = name if _ONE_NAME.fullmatch(name) else ""
     return Question(
         text,
@@ -101,7 +99,7 @@ def pasted_alert(query: str) -> Question | None:
         alert=named or name,
         labels=alert.labels,
         runbook=alert.runbook,
-        about=about,
+        about=identity_in(alert.labels),
     )
 
 
@@ -298,6 +296,11 @@ class ParsedQuery(Struct):
     def text(self) -> str:
         """The words to search."""
         return self.question.text
+
+    @property
+    def searched(self) -> str:
+        """The words to search, and the resources that the question is about."""
+        return "\n".join((self.question.text, *self.question.about))
 
     @property
     def is_prose(self) -> bool:

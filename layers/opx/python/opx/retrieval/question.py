@@ -227,8 +227,8 @@ class Question(Struct, frozen=True):
     `identifiers` are the names and codes in `text`, as they were written. `notes` list text that looked like an operator
     and isn't one, and conditions that exclude each other: then `impossible` is true, and nothing can be found. `plain`:
     operators were not parsed; `pasted`: it looks like a log or code, in which quotes and dashes are no operators. `alert` is
-    the name of a pasted alert, with its `labels` and the address or the name of its `runbook`, "" for none. `about` are the
-    resources that the labels name: they are among the question's words, the other labels are not.
+    the name of a pasted alert, with its `labels`, which are not among the question's words, and the address or the name of
+    its `runbook`, "" for none. `about` are the resources that the labels name.
     """
 
     text: str

@@ -118,7 +118,7 @@ class TierSearch:
             return None
         try:
             with query.timed("embed"):
-                return embedder.embed_query(query.text)
+                return embedder.embed_query(query.searched)
         except EmbeddingError:
             log.exception("query embedding failed")
             query.lacks("partial: the vector search is missing (the embedding model is unavailable)")
@@ -152,12 +152,12 @@ class TierSearch:
 
     def _hybrid_query(self, query: ParsedQuery, vector: Vector | None) -> HybridQuery:
         return HybridQuery(
-            query.text,
+            query.searched,
             vector,
             query.languages,
             _accepts(query),
             by_meaning=self.rules.legs == VECTOR and vector is not None,
-            values=value_words(query.text, query.languages),
+            values=value_words(query.searched, query.languages),
         )
 
     def _named(self, query: ParsedQuery, hits: FusedHits) -> Sequence[QuestionIdentifier]:
@@ -240,7 +240,7 @@ class TierSearch:
             return pages
         from opx.retrieval.belonging import Belonging
 
-        belonging = Belonging(query.question.about, query.question.identifiers)
+        belonging = Belonging(query.question)
         own: dict[str, JudgedPage] = {}
         for narrowed in belonging.filters(where):
             found = HybridSearch(query.engine, self.knowledge).search(
@@ -283,7 +283,7 @@ class TierSearch:
         judges = self.models(embedder, hits.legs, query.config.mode)
         if self.rules.rerank:
             query.ranked_by = LOCAL
-        return judged(focused(query.text), hits, pages, judges, reorder=self.rules.rerank)
+        return judged(focused(query.searched), hits, pages, judges, reorder=self.rules.rerank)
 
     def _hits(self, query: ParsedQuery, pages: Sequence[JudgedPage]) -> list[Judged]:
         most = query.config.max_chunks_per_document

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from msgspec import Struct, field
 
-from opx.domain.knowledge import Tier
+from opx.domain.knowledge import KnowledgeModel, Tier
 from opx.domain.queries import MAX_QUERY_CHARACTERS, Band, QueryConfig, band_of
 from opx.domain.record import replace
 from opx.domain.results import Answer, EvidencePack, FoundText, Hit, RetrievalResult, TierStep
@@ -29,9 +29,11 @@ from opx.retrieval.judging import (
     NoOutcomes,
     OutcomeLookup,
     calls_for_action,
+    folded,
     in_order,
     ranked,
     result_of,
+    seeks_reports,
     without_copies,
 )
 from opx.retrieval.query_language import ParsedQuery, seeks_exposure
@@ -302,6 +304,22 @@ class Rank:
         state.judged = ranked(query.text, state.judged)
         if state.is_mixed:
             state.judged = without_copies(state.judged)
+        return state
+
+
+@dataclass(eq=False)
+class Fold:
+    """Leaves one report for each event, unless the question asks for reports, or searches within a document or within
+    categories of them."""
+
+    name = "fold"
+    knowledge: KnowledgeModel
+
+    def apply(self, query: ParsedQuery, state: Found) -> Found:
+        within = query.where.categories
+        is_list = bool(within) and all(map(self.knowledge.is_report, within))
+        if not (is_list or query.where.document_ids or seeks_reports(query.text)):
+            state.judged = folded(state.judged)
         return state
 
 

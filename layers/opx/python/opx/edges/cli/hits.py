@@ -138,6 +138,8 @@ class HitPage(Struct, frozen=True):
         """Lines for an untrusted origin and for flags."""
         if found.untrusted:
             yield _INDENT + self.screen.styled(untrusted_line(found.tier, found.category), "caution")
+        if found.occurrences:
+            yield f"{_INDENT}{found.occurrences}"
         if found.flags:
             for flag in found.flags:
                 yield _INDENT + self.screen.styled(f"warning: {WARNINGS.get(flag, printable(flag))}", "warning")
