@@ -24,7 +24,7 @@ ANOTHERS = 0.45
 _WORDS = re.compile(r"\w+(?:[-.]\w+)*")
 
 
-class Fit(IntEnum):
+class Belongs(IntEnum):
     """What a page has to do with some resources: it states others, names none of them, mentions one, is about a group that
     one belongs to by its name (`redis` for `redis-node`), or is about one."""
 
@@ -54,17 +54,17 @@ class Belonging:
         if self._terms:
             yield replace(where, required_terms=(*where.required_terms, self._terms))
 
-    def fit(self, hits: Sequence[FusedHit]) -> Fit:
+    def fit(self, hits: Sequence[FusedHit]) -> Belongs:
         """What the page with these hits has to do with the resources."""
         facts, title = hits[0].record.facts, folded(hits[0].chunk.title)
         called = {name.casefold() for name in (*facts.resources, *facts.tags, _stem(facts.source_uri))}
         if self._names & called or any(contains(title, name) for name in self._names):
-            return Fit.ABOUT
+            return Belongs.ABOUT
         if self._groups & called or any(contains(title, name) for name in self._groups):
-            return Fit.GROUP
+            return Belongs.GROUP
         if self._mentions(hits):
-            return Fit.MENTIONS
-        return Fit.ANOTHERS if facts.resources or self._is_named_otherwise(hits[0].record) else Fit.NONE
+            return Belongs.MENTIONS
+        return Belongs.ANOTHERS if facts.resources or self._is_named_otherwise(hits[0].record) else Belongs.NONE
 
     def _mentions(self, hits: Sequence[FusedHit]) -> bool:
         """True if the text has one of the names, an ordinary word twice."""
@@ -96,24 +96,25 @@ class Belonging:
             (one for name, one in mine.items() if name not in kept),
             key=lambda one: (-max(one.confidence, LEAST_ABOUT), -fits[one.page.document_id]),
         )
-        about[:1] = [replace(one, confidence=min(max(one.confidence, LEAST_ABOUT), ITS_OWN)) for one in about[:1]]
+        if not first:
+            about[:1] = [replace(one, confidence=min(max(one.confidence, LEAST_ABOUT), ITS_OWN)) for one in about[:1]]
         kept.update(mine)
         others = {one.page.document_id: one for one in (*own, *pages) if one.page.document_id not in kept}
-        most = about[0].confidence if about else 1.0
+        most = about[0].confidence if about and not first else 1.0
         rest = [
             replace(one, confidence=min(one.confidence, most, ANOTHERS), least=0.0, most=ANOTHERS)
-            if fits[name] is Fit.ANOTHERS and not one.least
+            if fits[name] is Belongs.ANOTHERS and not one.least
             else replace(one, confidence=min(one.confidence, most), least=min(one.least, most))
             for name, one in others.items()
         ]
-        return [*first, *about[:1], *sorted((*about[1:], *rest), key=lambda one: -one.confidence)]
+        return sorted((*first, *about, *rest), key=lambda one: -one.confidence)
 
-    def _least_fit(self, fits: Mapping[str, Fit], *, is_certain: bool) -> Fit:
+    def _least_fit(self, fits: Mapping[str, Belongs], *, is_certain: bool) -> Belongs:
         """What a page needs to be one of the resource's. To mention it is enough if few pages do, unless the alert's own name
         says whose it is, and a page is about that name."""
-        mentions = sum(fit is Fit.MENTIONS for fit in fits.values())
+        mentions = sum(fit is Belongs.MENTIONS for fit in fits.values())
         named = any(name.replace("-", "") in self._alert for name in (*self._names, *self._groups))
-        return Fit.GROUP if mentions > FEW or (named and is_certain) else Fit.MENTIONS
+        return Belongs.GROUP if mentions > FEW or (named and is_certain) else Belongs.MENTIONS
 
 
 def _groups(name: str) -> Iterator[str]:
