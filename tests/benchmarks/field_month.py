@@ -1,5 +1,8 @@
-"""Alerts of public rules as they fire: the labels are made up, the templates filled in, and the page is the one that the
-rule's `runbook_url` leads to. Depends on a seed alone."""
+"""A month as `field` feeds it: alerts of given rules as they fire, and agent runs, changes and tickets in their words.
+
+The labels of alerts are made up, their templates filled in, and the page is the one that the rule's `runbook_url` leads to.
+All depends on a seed alone.
+"""
 
 from __future__ import annotations
 
@@ -74,16 +77,16 @@ class FieldAlert:
         }
 
     def questions(self) -> dict[str, str]:
-        """By kind: its name, its summary if there is one, and its payload as somebody pastes it."""
+        """By kind: its name, its summary if there is one, and its payload as pasted from a notification."""
         found = {"name": self.name, "summary": self.summary, "payload": json.dumps(self.payload(), indent=2)}
         return {kind: text for kind, text in found.items() if text}
 
 
 def read_alerts(folder: Path, seed: int, now: datetime) -> list[FieldAlert]:
-    """An alert of each rule below `rules`, which started within the last 30 days."""
+    """The alerts that rules below `rules` define, which started within the last 30 days; of rules of one name, the first."""
     pages = sorted(path for path in (folder / "runbooks").rglob("*") if path.is_file())
-    rules = list(rules_in(folder / "rules"))
-    return [_alert(rule, pages, random.Random(f"{seed} {number}"), now) for number, rule in enumerate(rules)]  # noqa: S311
+    rules = {str(rule["alert"]): rule for rule in reversed(list(rules_in(folder / "rules")))}
+    return [_alert(rule, pages, random.Random(f"{seed} {name}"), now) for name, rule in sorted(rules.items())]
 
 
 def rule_files(folder: Path) -> list[Path]:
@@ -114,7 +117,8 @@ def _rules_of(document: Any) -> Iterator[Mapping[str, Any]]:
 def _alert(rule: Mapping[str, Any], pages: Sequence[Path], drawn: random.Random, now: datetime) -> FieldAlert:
     notes = {name: str(text) for name, text in (rule.get("annotations") or {}).items()}
     named = sorted({label for text in notes.values() for label in _LABEL.findall(text)})
-    made = {label: made_label(label, drawn) for label in (*_ALWAYS, *named)}
+    parts = _parts_of_labels(drawn)
+    made = {label: _SHAPES.get(label, f"{label}-{{small}}").format(**parts) for label in (*_ALWAYS, *named)}
     own = {name: filled_in(str(text), made, drawn) for name, text in (rule.get("labels") or {}).items()}
     labels = {**made, **own, "alertname": str(rule["alert"])}
     return FieldAlert(
@@ -126,16 +130,14 @@ def _alert(rule: Mapping[str, Any], pages: Sequence[Path], drawn: random.Random,
     )
 
 
-def made_label(label: str, drawn: random.Random) -> str:
-    """A plausible value of a label."""
-    parts = {
+def _parts_of_labels(drawn: random.Random) -> dict[str, Any]:
+    return {
         "team": drawn.choice(_TEAMS),
         "service": drawn.choice(_SERVICES),
         "hash": f"{drawn.randrange(16**9):09x}",
         "small": drawn.randrange(10, 40),
         "large": drawn.randrange(2, 250),
     }
-    return _SHAPES.get(label, f"{label}-{{small}}").format(**parts)
 
 
 def filled_in(text: str, labels: Mapping[str, str], drawn: random.Random) -> str:
@@ -143,7 +145,7 @@ def filled_in(text: str, labels: Mapping[str, str], drawn: random.Random) -> str
 
     def value_of(found: re.Match[str]) -> str:
         if label := _LABEL.search(found[1]):
-            return labels[label[1]] if label[1] in labels else ""
+            return labels.get(label[1], "")
         return f"{drawn.uniform(1, 99):.2f}" if "value" in found[1] else ""
 
     return _TEMPLATE.sub(value_of, text).strip()
@@ -171,3 +173,96 @@ def _common_end(one: Sequence[str], other: Sequence[str]) -> int:
             break
         count += 1
     return count
+
+
+# -- runs, changes and tickets
+
+_TITLES = {
+    "run": ("{name} on {place}", "Investigate {name}", "{summary} ({place})", "{summary}"),
+    "change": (
+        "Deploy {service} {number} because of {name}",
+        "{place}: {name}",
+        "Change limits of {service}: {summary}",
+    ),
+    "ticket": ("{summary}", "{place}: {summary}", "{name} again on {place}", "{service}: {summary}"),
+}
+_OUTCOMES = (
+    "{name} ended after a restart of {service}.",
+    "{name} ended by itself after {number} minutes.",
+    "Rolled {service} back; then it was over: {summary}",
+    "{sentence} That helped on {place}.",
+    "Nothing helped yet: {summary}",
+)
+
+
+class Month:
+    """Records of a month, drawn by a seed from the words of alerts and of their pages."""
+
+    def __init__(self, alerts: Sequence[FieldAlert], seed: int, now: datetime) -> None:
+        self._alerts = alerts
+        self._drawn = random.Random(seed)
+        self._now = now
+        self._sentences = {alert.name: sentences_of(alert.page) for alert in alerts if alert.page}
+
+    def _record(self, kind: str) -> dict[str, Any]:
+        """The parts that runs, changes and tickets have."""
+        alert = self._drawn.choice(self._alerts)
+        sentences = self._sentences.get(alert.name) or [alert.summary]
+        words = {
+            "name": alert.name,
+            "summary": alert.summary,
+            "sentence": self._drawn.choice(sentences),
+            "place": self._drawn.choice([alert.labels[each] for each in ("node", "pod", "namespace", "instance")]),
+            "service": alert.labels["service"],
+            "number": str(self._drawn.randrange(2, 60)),
+        }
+        began = self._now - timedelta(minutes=self._drawn.randrange(60, DAYS * 24 * 60))
+        return {
+            **words,
+            "title": self._drawn.choice(_TITLES[kind]).format(**words),
+            "outcome": self._drawn.choice(_OUTCOMES).format(**words),
+            "began": began.isoformat(timespec="seconds"),
+            "ended": (began + timedelta(minutes=30)).isoformat(timespec="seconds"),
+        }
+
+    def run(self, number: int) -> dict[str, Any]:
+        """Evidence of an agent."""
+        made = self._record("run")
+        return {
+            "evidence_id": f"run-{number}",
+            "agent": "investigator",
+            "node": made["place"],
+            "symptom": made["summary"],
+            "task": made["title"],
+            "observations": [made["summary"], made["sentence"]],
+            "conclusion": made["outcome"],
+            "outcome": self._drawn.choice(("resolved", "investigated", "failed")),
+            "verified": self._drawn.random() < 0.3,
+            "services": [made["service"]],
+            "started_at": made["began"],
+            "finished_at": made["ended"],
+        }
+
+    def change(self, number: int) -> dict[str, Any]:
+        """A record of a deployment."""
+        made = self._record("change")
+        return {
+            "title": f"{made['title']} (CHG-{number})",
+            "description": f"{made['summary']} {made['outcome']}",
+            "affected_systems": [made["service"], made["place"]],
+            "author": "deployer",
+            "created_at": made["began"],
+            "completed_at": made["ended"],
+        }
+
+    def ticket(self, number: int) -> dict[str, Any]:
+        """A ticket with a comment."""
+        made = self._record("ticket")
+        text = f"{made['name']} fired on {made['place']}: {made['summary']}\n\nComment: {made['outcome']}"
+        return {"id": f"OPS-{number}", "title": made["title"], "text": text, "updated_at": made["ended"]}
+
+
+def sentences_of(page: Path) -> list[str]:
+    """The lines of prose of a page."""
+    lines = map(str.strip, page.read_text(encoding="utf-8", errors="replace").splitlines())
+    return [line for line in lines if len(line) > 40 and line[0].isalpha()]
