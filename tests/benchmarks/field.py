@@ -236,7 +236,9 @@ def measure(field: Path, folder: Path, feeds: int, seed: int, opener: Opener = b
     with opened_home(folder, opener) as home:
         put_pages_and_rules(home, field)
         pages = pages_by_path(home, alerts, field)
+        print(f"{sum(alert.page is not None for alert in alerts)} of {len(alerts)} alerts have a page", file=sys.stderr)
         before = ask(home, alerts, pages)
+        print("feeding ...", file=sys.stderr)
         feed(home, alerts, feeds, seed, now)
         return before, ask(home, alerts, pages)
 

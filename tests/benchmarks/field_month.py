@@ -84,7 +84,7 @@ class FieldAlert:
 
 def read_alerts(folder: Path, seed: int, now: datetime) -> list[FieldAlert]:
     """The alerts that rules below `rules` define, which started within the last 30 days; of rules of one name, the first."""
-    pages = sorted(path for path in (folder / "runbooks").rglob("*") if path.is_file())
+    pages = sorted(path for path in (folder / "runbooks").rglob("*.*") if path.is_file())
     rules = {str(rule["alert"]): rule for rule in reversed(list(rules_in(folder / "rules")))}
     return [_alert(rule, pages, random.Random(f"{seed} {name}"), now) for name, rule in sorted(rules.items())]
 

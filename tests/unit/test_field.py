@@ -12,6 +12,7 @@ import pytest
 from tests.benchmarks import field
 from tests.benchmarks.field_month import page_of, read_alerts
 from tests.support.cli_support import word_services
+from tests.support.evaluation_support import write_dataset
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 RULES = """
@@ -91,6 +92,12 @@ def test_an_alert_fires_and_is_resolved(folder: Path) -> None:
         field.notify(home, read_alerts(folder, 1, datetime.now(UTC)))
         fired = list(home.knowledge.documents("operations/alerts"))
     assert [(one.version, one.tags[-1]) for one in fired] == [(2, "resolved")] * 3
+
+
+def test_questions_of_a_set_are_compared_in_a_home_of_their_own(folder: Path, no_alertmanager: None) -> None:
+    dataset = write_dataset(folder.parent / "set")
+    for figures in field.measure_set(dataset, folder, folder.parent / "home", 1, 1, word_services):
+        assert figures["questions of the set: nDCG@10"] > 0.5
 
 
 def test_its_table_has_a_row_for_each_figure(capsys: pytest.CaptureFixture[str]) -> None:
