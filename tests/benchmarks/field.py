@@ -49,6 +49,7 @@ FEEDS = 300
 SEED = 1
 CONFIG = QueryConfig(min_confidence=0)
 NOTIFIED_SECONDS = 300.0
+NOT_INGESTED = "not ingested"
 ANSWER_TIMES = ("answers: p95 ms", "answers: CPU ms")
 _DECLARED = """
 webhooks:
@@ -120,14 +121,14 @@ def put_pages_and_rules(home: Home, field: Path) -> None:
 
 
 def pages_by_path(home: Home, alerts: Sequence[FieldAlert], field: Path) -> dict[Path, str]:
-    """The ids of the documents of the pages. Raises `RuntimeError` for a page that has none."""
+    """The ids of the documents of the pages. A page without one is named, and counts as absent from all answers."""
     documents = {one.source: one.document_id for one in home.knowledge.documents()}
     found = {}
     for page in sorted({alert.page for alert in alerts if alert.page}):
         end = f"/{page.relative_to(field).as_posix()}"
-        found[page] = next((key for source, key in documents.items() if source.endswith(end)), "")
-        if not found[page]:
-            raise RuntimeError(f"{page} was not ingested: an alert's rule names it")
+        found[page] = next((key for source, key in documents.items() if source.endswith(end)), NOT_INGESTED)
+        if found[page] == NOT_INGESTED:
+            print(f"{page}: a rule names it, and it was not ingested", file=sys.stderr)
     return found
 
 
@@ -230,13 +231,16 @@ def wait_for(home: Home, deliveries: int) -> None:
 
 
 def measure(field: Path, folder: Path, feeds: int, seed: int, opener: Opener = bootstrap) -> tuple[Figures, Figures]:
-    """Figures before and after feeding."""
+    """Figures before and after feeding. Exits if there is nothing to ask."""
     now = datetime.now(UTC)
     alerts = read_alerts(field, seed, now)
+    with_page = sum(alert.page is not None for alert in alerts)
+    print(f"{with_page} of {len(alerts)} alerts have a page", file=sys.stderr)
+    if not with_page:
+        raise SystemExit(f"{field}: no rule below rules has a runbook_url that leads to a page below runbooks")
     with opened_home(folder, opener) as home:
         put_pages_and_rules(home, field)
         pages = pages_by_path(home, alerts, field)
-        print(f"{sum(alert.page is not None for alert in alerts)} of {len(alerts)} alerts have a page", file=sys.stderr)
         before = ask(home, alerts, pages)
         print("feeding ...", file=sys.stderr)
         feed(home, alerts, feeds, seed, now)

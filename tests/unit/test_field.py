@@ -116,6 +116,12 @@ def test_a_folder_without_rules_is_refused(tmp_path: Path, capsys: pytest.Captur
     assert f"{tmp_path} has no folder rules" in capsys.readouterr().err
 
 
+def test_rules_without_pages_are_refused(folder: Path) -> None:
+    (folder / "rules" / "shop.yaml").write_text("groups: []\n---\nnone of them\n---\n{broken: [\n")
+    with pytest.raises(SystemExit, match="no rule below rules"):
+        field.main([str(folder)])
+
+
 def test_an_alert_has_its_templates_filled_in_and_the_page_of_its_rule(folder: Path) -> None:
     certificate, disk, queue = read_alerts(folder, 1, NOW)
     assert queue.labels["queue"] in queue.summary
