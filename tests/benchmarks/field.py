@@ -41,8 +41,15 @@ from opx_quality.evaluation.querying import run_queries
 from opx_quality.evaluation.runner import Evaluation
 from opx_streams.webhooks.setup import WebhookSetup, webhook_setup
 from tests.benchmarks.answering import percentile
-from tests.benchmarks.field_month import FieldAlert, Month, read_alerts, rule_files
-from tests.support.alertmanager import REPEAT_SECONDS, alertmanager_program, running_alertmanager
+from tests.benchmarks.field_month import (
+    REPEAT_SECONDS,
+    FieldAlert,
+    Month,
+    alertmanager_program,
+    read_alerts,
+    rule_files,
+    running_alertmanager,
+)
 from tests.support.serving_support import LocalServer, serving
 
 FEEDS = 300
