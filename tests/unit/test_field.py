@@ -60,21 +60,14 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def no_alertmanager(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(field, "alertmanager_program", lambda: None)
-
-
-@pytest.fixture
-def figures(folder: Path, no_alertmanager: None) -> dict[str, Any]:
+def figures(folder: Path) -> dict[str, Any]:
     written = folder.parent / "figures.json"
     field.main([str(folder), "--feeds", "3", "--json", str(written)], word_services)
     found: dict[str, Any] = json.loads(written.read_text())
     return found
 
 
-def test_its_figures_are_of_before_and_after_feeding(
-    figures: dict[str, Any], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_its_figures_are_of_before_and_after_feeding(figures: dict[str, Any]) -> None:
     before, after = figures["before"], figures["after"]
     for kind in ("name", "summary", "payload"):
         assert before[f"{kind}: questions"] == after[f"{kind}: questions"] == 2
@@ -87,20 +80,21 @@ def test_its_figures_are_of_before_and_after_feeding(
     assert all(figures[when][name] > 0 for when in ("before", "after") for name in field.ANSWER_TIMES)
 
 
-def test_an_alert_fires_and_is_resolved(folder: Path) -> None:
+def test_alerts_are_resolved_and_every_second_one_fires_again(folder: Path) -> None:
+    now = datetime.now(UTC)
     with field.opened_home(folder.parent / "home", word_services) as home:
-        field.notify(home, read_alerts(folder, 1, datetime.now(UTC)))
-        fired = list(home.knowledge.documents("operations/alerts"))
-    assert [(one.version, one.tags[-1]) for one in fired] == [(2, "resolved")] * 3
+        field.feed(home, read_alerts(folder, 1, now), 0, 1, now)
+        fired = [(one.version, one.tags[-1]) for one in home.knowledge.documents("operations/alerts")]
+    assert sorted(fired) == [(2, "resolved"), (3, "firing"), (3, "firing")]
 
 
-def test_questions_of_a_set_are_compared_in_a_home_of_their_own(folder: Path, no_alertmanager: None) -> None:
+def test_questions_of_a_set_are_compared_in_a_home_of_their_own(folder: Path) -> None:
     dataset = write_dataset(folder.parent / "set")
     for figures in field.measure_set(dataset, folder, folder.parent / "home", 1, 1, word_services):
         assert figures["questions of the set: nDCG@10"] > 0.5
 
 
-def test_its_table_has_a_row_for_each_figure(capsys: pytest.CaptureFixture[str]) -> None:
+def test_its_table_has_a_row_for_each_figure() -> None:
     before = {"name: page first": 3, field.ANSWER_TIMES[0]: 10.0}
     after = {"name: page first": 1, field.ANSWER_TIMES[0]: 15.0, "documents: operations/alerts": 3}
     rows = [line.split() for line in field.table_lines(before, after)]
