@@ -21,6 +21,8 @@ SAMPLE ?= $(or $(OPX_TEST_SAMPLE),10)
 BASE ?=
 MYPY_CONFIG ?=
 ATTACKS ?= tests/attack tests/faults tests/damage tests/unit/domain/test_policy.py tests/isolation/test_policy_sequences.py layers/opx-assurance/tests/test_archive_mutations.py
+FIELD ?=
+FEEDS ?=
 CONTEXT ?=
 YES ?=
 ASSEMBLY ?=
@@ -30,7 +32,7 @@ DOCTOR ?=
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo test test-all test-changed budget attack test-bulk test-opensearch test-redis test-examples test-deploy test-docs site console test-console test-console-core test-console-pages screenshot lint-workflows lint format bench bench-report bench-parts bench-peers bench-deploy eval synth deploy diff destroy adopt requirements schemas man docs clean
+.PHONY: help setup dev demo test test-all test-changed budget attack test-bulk test-opensearch test-redis test-examples test-deploy test-docs site console test-console test-console-core test-console-pages screenshot lint-workflows lint format bench bench-report bench-parts bench-peers bench-deploy field eval synth deploy diff destroy adopt requirements schemas man docs clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -203,6 +205,10 @@ bench-parts: $(VENV)/.ready-dev ## chunking and import times
 
 bench-deploy: $(VENV)/.ready-dev ## questions to a deployed function, over 10,000 chunks
 	$(BIN)/python -m tests.deployment.bench
+
+field: $(VENV)/.ready-dev ## ask, feed a month of alerts, runs, changes and tickets, ask again: make field FIELD=path; FEEDS=100 feeds fewer, EVAL_SET=path asks its questions too
+	@[ "$(FIELD)" ] || { echo "FIELD=path is needed: a folder with alert rules of Prometheus in rules, and the pages that their runbook_urls lead to in runbooks"; exit 2; }
+	@mkdir -p build && $(BIN)/python -m tests.benchmarks.field "$(FIELD)" --json build/field.json $(if $(FEEDS),--feeds $(FEEDS)) $(if $(EVAL_SET),--set "$(EVAL_SET)")
 
 eval: $(VENV)/.ready ## retrieval quality on a BEIR folder: make eval EVAL_SET=path
 	$(BIN)/opx eval $(EVAL_SET)

@@ -20,8 +20,7 @@ from opx.errors import KnowledgeConfigError
 from opx.formats.data.json_mapping import compile_paths
 from opx.learning.rules import LearningRules, Share, read_learning_rules
 from opx.runtime import knowledge_file
-from opx.runtime.knowledge_file import load_knowledge, unread_sections
-from opx.runtime.yaml_nodes import InvalidYamlError, as_plain, composed
+from opx.runtime.knowledge_file import InvalidYamlError, as_plain, composed, load_knowledge, unread_sections
 
 VALID = """\
 default_category: notes/short

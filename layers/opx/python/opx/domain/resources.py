@@ -67,10 +67,10 @@ def resources_in(fields: Mapping[str, Any]) -> tuple[str, ...]:
     """The resources that the fields of metadata, or the labels of an alert, name: the most specific kind first, each once.
     Values are strings or lists of strings; a value of another type names nothing."""
     labels = fields.get(LABELS, ())
-    stated = dict(text.partition("=")[::2] for text in _texts(labels)) if labels else {}
+    stated = dict(text.partition("=")[::2] for text in texts_in(labels)) if labels else {}
     found = [(kind, value) for name, value in (*fields.items(), *stated.items()) if (kind := kind_of_field(name))]
     ordered = sorted(found, key=lambda one: _ORDER.index(one[0]))
-    return resources_of(name for kind, value in ordered for text in _texts(value) for name in _names(text, kind))
+    return resources_of(name for kind, value in ordered for text in texts_in(value) for name in _names(text, kind))
 
 
 _ORDER = (ANY, POD, WORKLOAD, VOLUME, STORE, SERVICE, NODE, ADDRESS, CONTAINER, PLACE)
@@ -94,9 +94,10 @@ def resources_of(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(kept))[:MAX_RESOURCES]
 
 
-def _texts(value: Any) -> Iterator[str]:
+def texts_in(value: Any) -> Iterator[str]:
+    """The strings of a field, each in one line; a value of another type has none."""
     several = value if isinstance(value, list | tuple) else (value,)
-    return (one for one in several if isinstance(one, str))
+    return (" ".join(one.split()) for one in several if isinstance(one, str))
 
 
 def _names(text: str, kind: str) -> Iterator[str]:

@@ -33,8 +33,7 @@ from opx.formats.markdown_lines import Line, scan
 from opx.formats.metadata import MAX_TEXT, DocumentMetadata, check_given, parse_sidecar, texts_of, validated
 from opx.formats.registry import parse
 from opx.hygiene.cleaning import Cleaner, Span
-from opx.ingestion.categorising import CategoryChoice
-from opx.ingestion.channels import ChannelRules, arrival_of
+from opx.ingestion.channels import CategoryChoice, ChannelRules, arrival_of
 from opx.ingestion.events import DOCUMENTS_FOLDER, SIDECAR_SUFFIX
 from opx.ingestion.files import OBJECT_METADATA
 from opx.ingestion.reviews import review_of, reviewed

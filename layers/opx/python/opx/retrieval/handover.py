@@ -15,10 +15,10 @@ from opx.domain.ids import day_number
 from opx.domain.outcomes import JudgedPassage
 from opx.domain.procedures import Classified, Command, Effect, Outline, Step
 from opx.domain.record import replace
+from opx.domain.resources import LABELS, texts_in
 from opx.domain.results import RetrievalResult
 from opx.domain.titles import disambiguated
 from opx.errors import DocumentNotFoundError, StoreUnavailableError
-from opx.formats.metadata import texts_of
 from opx.retrieval.assembly import MAX_DOCUMENTS, DocumentPassages, QuestionTerms, choose, grouped
 from opx.retrieval.citations import document_text, harm_shown, mentions, with_warnings
 from opx.runtime.threads import Each
@@ -67,7 +67,7 @@ class Handover(Struct, frozen=True):
         readable = [*read, *[None] * (len(groups) - len(read))]
         outlines = [*map(_outline, groups, read), *map(_nothing_of, groups[len(read) :])]
         found = list(map(DocumentPassages, outlines, groups))
-        labels = [texts_of(one.best.metadata.get("labels", ())) for one in found]
+        labels = [list(texts_in(one.best.metadata.get(LABELS, ()))) for one in found]
         titles = disambiguated([one.best.title for one in found], [one.best.source for one in found], labels)
         frames = [self._frame(terms, *one) for one in zip(titles, found, readable, strict=True)]
         self._choose(terms, found[:MAX_DOCUMENTS], frames, budget)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from enum import StrEnum
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -28,7 +29,6 @@ from opx.domain.knowledge import (
 from opx.domain.scopes import Identity, Scope
 from opx.errors import InvalidInputError, KnowledgeConfigError, distribution_of
 from opx.ports import Clock
-from opx.runtime.yaml_nodes import InvalidYamlError, as_plain, composed
 from opx.settings import Settings
 
 if TYPE_CHECKING:
@@ -40,6 +40,60 @@ E = TypeVar("E", bound=StrEnum)
 
 PathCheck = Callable[[str], object]
 """Compiles a JSONPath expression. Raises `InvalidInputError` for a malformed one."""
+
+# -- YAML as nodes with their lines. The parser is imported when it is needed
+
+
+class InvalidYamlError(Exception):
+    """YAML that is invalid at a `line`, from 1."""
+
+    def __init__(self, line: int, problem: str) -> None:
+        super().__init__(problem)
+        self.line = line
+
+
+@lru_cache(maxsize=2)
+def composed(data: bytes) -> yaml.Node | None:
+    """The top node, cached as a file is read once per section; None for an empty file. Nodes of an alias are the same. Raises
+    `InvalidYamlError`."""
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C parser is ten times as fast, but not in every build
+    try:
+        top: yaml.Node | None = yaml.compose(data, Loader=loader)
+    except yaml.MarkedYAMLError as exc:
+        mark = exc.problem_mark or exc.context_mark
+        raise InvalidYamlError(mark.line + 1 if mark else 1, str(exc.problem or exc.context)) from exc
+    except yaml.YAMLError as exc:
+        raise InvalidYamlError(1, " ".join(str(exc).split())) from exc
+    if top is not None:
+        _refuse_cycles(top, {})
+    return top
+
+
+def as_plain(node: yaml.Node) -> Any:
+    """The value as strings, numbers, booleans, lists and mappings. Raises `InvalidYamlError`."""
+    import yaml
+
+    try:
+        return yaml.SafeLoader("").construct_document(deepcopy(node))  # the constructor merges `<<` in place
+    except yaml.YAMLError as exc:
+        raise InvalidYamlError(node.start_mark.line + 1, " ".join(str(exc).split())) from exc
+
+
+def _refuse_cycles(node: yaml.Node, is_done: dict[int, bool]) -> None:
+    if not isinstance(node.value, list):
+        return
+    if id(node) in is_done:
+        if not is_done[id(node)]:
+            raise InvalidYamlError(node.start_mark.line + 1, "an anchor contains itself")
+        return
+    is_done[id(node)] = False
+    for entry in node.value:
+        for inner in entry if isinstance(entry, tuple) else (entry,):
+            _refuse_cycles(inner, is_done)
+    is_done[id(node)] = True
+
 
 # -- YAML values with line numbers, so that every error message can name the line
 
@@ -130,16 +184,10 @@ class Marked(Struct, frozen=True):
         return [Marked(node, self.file, f"{self.path}[{at}]") for at, node in enumerate(self.node.value)]
 
 
-@lru_cache(maxsize=2)
-def _composed(data: bytes) -> yaml.Node | None:
-    """The parsed file, cached as it is read once per section."""
-    return composed(data)
-
-
 def read_marked(path: Path, file: str) -> Marked:
     """The top value of a YAML file, named `file` in errors. Raises `KnowledgeConfigError` for invalid YAML."""
     try:
-        node = _composed(path.read_bytes())
+        node = composed(path.read_bytes())
     except OSError as exc:
         raise KnowledgeConfigError(f"{file}: can't be read: {exc.strerror or exc}") from exc
     except InvalidYamlError as exc:

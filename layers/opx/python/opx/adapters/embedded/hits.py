@@ -26,7 +26,7 @@ def levelled(scored: Sequence[Scored]) -> list[Scored]:
     found: list[Scored] = []
     level = float("inf")
     for location, score in scored:
-        if score < level * (1 - _SAME_SCORE) or level == float("inf"):
+        if score < level * (1 - _SAME_SCORE):
             level = score
         found.append((location, level))
     return found
