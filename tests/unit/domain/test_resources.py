@@ -63,7 +63,7 @@ def test_the_number_of_resources_is_limited() -> None:
     assert len(resources_in({"resources": [f"node-{number}x" for number in range(200)]})) == MAX_RESOURCES
 
 
-def test_the_most_specific_labels_say_whose_an_alert_is() -> None:
+def test_an_alert_is_about_the_resource_of_its_most_specific_labels() -> None:
     labels = {
         "namespace": "logging",
         "statefulset": "elasticsearch",

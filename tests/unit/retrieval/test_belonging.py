@@ -1,4 +1,4 @@
-"""Alerts whose labels say whose they are, asked as they are pasted: the page of the resource comes first."""
+"""Pasted alerts whose labels name a resource: its page comes first."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def knowledge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Knowledge]:
         yield opened
 
 
-def first(knowledge: Knowledge, asked: str) -> str:
-    answer = knowledge.answer(asked, QueryConfig(min_confidence=0))
+def first(knowledge: Knowledge, question: str) -> str:
+    answer = knowledge.answer(question, QueryConfig(min_confidence=0))
     return answer.results[0].title
 
 
@@ -50,13 +50,15 @@ def alertmanager(*pods: str, **labels: str) -> str:
         (("checkout-7c9f8d6b5-x2k9q",), "A pod doesn't become ready"),
     ],
 )
-def test_labels_say_whose_page_comes_first(knowledge: Knowledge, pods: tuple[str, ...], title: str) -> None:
+def test_the_page_of_the_resource_in_the_labels_comes_first(
+    knowledge: Knowledge, pods: tuple[str, ...], title: str
+) -> None:
     assert first(knowledge, alertmanager(*pods, namespace="apps")) == title
     assert knowledge.procedure(alertmanager(*pods, namespace="apps")).document is not None
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "question",
     [
         f'{ALERT}{{namespace="apps",pod="kafka-2"}}',
         f"[FIRING:1] {ALERT} (apps kafka-2 kafka warning)",
@@ -83,8 +85,8 @@ def test_labels_say_whose_page_comes_first(knowledge: Knowledge, pods: tuple[str
     ],
     ids=["labels", "positions", "Opsgenie", "Datadog", "PagerDuty", "events", "CloudWatch", "template"],
 )
-def test_every_sender_states_the_resource_in_its_own_way(knowledge: Knowledge, asked: str) -> None:
-    assert first(knowledge, asked) == "Restart storm of brokers"
+def test_every_sender_states_the_resource_in_its_own_way(knowledge: Knowledge, question: str) -> None:
+    assert first(knowledge, question) == "Restart storm of brokers"
 
 
 def test_a_page_of_another_resource_is_not_likely(knowledge: Knowledge) -> None:

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 import msgspec
 
+from opx.domain.record import prepared
 from opx.errors import (
     ForbiddenAddressError,
     InvalidInputError,
@@ -127,7 +128,7 @@ class ServerApi:
 
     def _decoded(self, path: str, body: bytes | msgspec.Raw, kind: type[T]) -> T:
         try:
-            return msgspec.json.decode(body, type=kind)
+            return msgspec.json.decode(body, type=prepared(kind))
         except _UNREADABLE as exc:
             page = "the reply is a page of HTML, not JSON: does a proxy or a login answer, or is the path of url wrong?"
             raise self._failure(path, page if _is_page(body) else f"the reply can't be read: {exc}") from exc
@@ -139,7 +140,7 @@ class ServerApi:
 def _reason(body: bytes) -> str:
     """The error of a reply, as JSON or as plain text; "" for a page, and without one."""
     try:
-        text = msgspec.json.decode(body, type=_Envelope).error
+        text = msgspec.json.decode(body, type=prepared(_Envelope)).error
     except _UNREADABLE:
         text = "" if _is_page(body) else body.decode(errors="replace")
     return f": {_short(text)}" if text.strip() else ""

@@ -80,7 +80,7 @@ too, which others share; and many things are in one namespace."""
 
 
 def identity_in(labels: Mapping[str, str]) -> tuple[str, ...]:
-    """The resources that an alert is about: those that its most specific labels name; none for a place alone."""
+    """The resources that an alert is about: those that its most specific labels name; none for a namespace alone."""
     for kinds in _LEVELS:
         if found := resources_in({name: value for name, value in labels.items() if kind_of_field(name) in kinds}):
             return found

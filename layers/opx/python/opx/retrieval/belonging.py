@@ -25,7 +25,7 @@ _WORDS = re.compile(r"\w+(?:[-.]\w+)*")
 
 
 class Belongs(IntEnum):
-    """What a page has to do with some resources: it states others, names none of them, mentions one, is about a group that
+    """The relation of a page to some resources: it states others, names none of them, mentions one, is about a group that
     one belongs to by its name (`redis` for `redis-node`), or is about one."""
 
     ANOTHERS = -1
@@ -36,12 +36,12 @@ class Belongs(IntEnum):
 
 
 class Belonging:
-    """Tells the pages about the resources of an alert from others."""
+    """Distinguishes the pages about the resources of an alert from others."""
 
     def __init__(self, question: Question) -> None:
         names = question.about
         self._alert = question.alert.casefold()
-        self._asked = frozenset(question.identifiers)
+        self._identifiers = frozenset(question.identifiers)
         self._names = frozenset(names)
         self._groups = frozenset(group for name in names for group in _groups(name)) - self._names
         self._terms = tuple(dict.fromkeys(term for name in names for term in whole_terms(name)))
@@ -55,7 +55,7 @@ class Belonging:
             yield replace(where, required_terms=(*where.required_terms, self._terms))
 
     def fit(self, hits: Sequence[FusedHit]) -> Belongs:
-        """What the page with these hits has to do with the resources."""
+        """The relation of the page with these hits to the resources."""
         facts, title = hits[0].record.facts, folded(hits[0].chunk.title)
         called = {name.casefold() for name in (*facts.resources, *facts.tags, _stem(facts.source_uri))}
         if self._names & called or any(contains(title, name) for name in self._names):
@@ -75,7 +75,7 @@ class Belonging:
     def _is_named_otherwise(self, record: JudgingRecord) -> bool:
         """True if the title has an identifier that the question hasn't."""
         title = frozenset(record.title)
-        own = (frozenset(hashed(whole_terms(one))) for one in record.identifiers if one not in self._asked)
+        own = (frozenset(hashed(whole_terms(one))) for one in record.identifiers if one not in self._identifiers)
         return any(terms and terms <= title for terms in own)
 
     def ranked(self, pages: Sequence[JudgedPage], own: Sequence[JudgedPage], bound: Set[str]) -> list[JudgedPage]:
@@ -110,8 +110,8 @@ class Belonging:
         return sorted((*first, *about, *rest), key=lambda one: -one.confidence)
 
     def _least_fit(self, fits: Mapping[str, Belongs], *, is_certain: bool) -> Belongs:
-        """What a page needs to be one of the resource's. To mention it is enough if few pages do, unless the alert's own name
-        says whose it is, and a page is about that name."""
+        """The least relation of a page that is one of the resource's. To mention it is enough if few pages do, unless the
+        alert's own name has the resource's, and a page is about that name."""
         mentions = sum(fit is Belongs.MENTIONS for fit in fits.values())
         named = any(name.replace("-", "") in self._alert for name in (*self._names, *self._groups))
         return Belongs.GROUP if mentions > FEW or (named and is_certain) else Belongs.MENTIONS

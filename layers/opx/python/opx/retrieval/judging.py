@@ -147,7 +147,7 @@ def folded(judged: Sequence[Judged]) -> list[Judged]:
 
 
 def _event_of(judged: Judged) -> tuple[str, str]:
-    """What a report is about: the alert that its tags name, else the words of its title without values."""
+    """The event that a report is about: the alert that its tags name, else the words of its title without values."""
     facts = judged.hit.record.facts
     alert = next((tag for tag in facts.tags if _ALERT_NAME.fullmatch(tag)), "")
     words = [] if alert else [word for word in judged.hit.chunk.title.casefold().split() if not _DIGIT.search(word)]

@@ -239,13 +239,13 @@ def _written(parts: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _stated_in(text: str) -> Iterator[tuple[str, str]]:
-    """The labels that the lines of a text list, without annotations."""
+    """The labels in lines of their own, without annotations."""
     found = (_LISTED.fullmatch(line) for line in text[:_MAX_TEXT].splitlines())
     return ((match[1], match[2].strip()) for match in found if match and match[1] not in _TEXT_KEYS)
 
 
 def _prose(text: str) -> str:
-    """A text without the labels and the frame of a template; of its annotations the text."""
+    """The description without the labels and the frame of a template; of annotations their values."""
     kept = []
     for line in _FIRING.sub("", text[:_MAX_TEXT]).splitlines():
         listed = _LISTED.fullmatch(line)
@@ -258,7 +258,7 @@ def _prose(text: str) -> str:
 
 def _split_name(name: str, labels: dict[str, str]) -> tuple[str, dict[str, str]]:
     """The name of an alert without its state, and its labels. Alertmanager's own titles have the labels' values in brackets
-    behind it, of which only a pod's can be told from others."""
+    behind it, of which only those of pods and hosts can be recognised."""
     name = _FIRING.sub("", name).strip()
     match = _VALUES.fullmatch(name)
     if not match:
