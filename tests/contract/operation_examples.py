@@ -383,7 +383,6 @@ EXAMPLES: Mapping[str, Example] = {
     # webhooks
     "list_webhooks": fixed(),
     "make_webhook_secret": fixed(name="alerts", replace=True),
-    "sign_delivery": fixed(name="alerts", body="e30="),
     "send_test_delivery": fixed(name="alerts"),
     "list_secrets": fixed(),
     "set_secret": fixed(name="other", value="hush"),
