@@ -251,6 +251,7 @@ GROUPS = (KNOWLEDGE, OPERATIONS, LEARNING)
 MODULES = (
     Module("search", ("knowledge",)),
     Module("search_tools", groups=(KNOWLEDGE,)),
+    Module("resources", ("resources",), (KNOWLEDGE,)),
     Module("reading", ("reading",), (KNOWLEDGE,)),
     Module("procedures", ("procedures",), (KNOWLEDGE,)),
     Module("alerts", ("alerts",)),
