@@ -251,7 +251,6 @@ GROUPS = (KNOWLEDGE, OPERATIONS, LEARNING)
 MODULES = (
     Module("search", ("knowledge",)),
     Module("search_tools", groups=(KNOWLEDGE,)),
-    Module("resources", ("resources",), (KNOWLEDGE,)),
     Module("reading", ("reading",), (KNOWLEDGE,)),
     Module("procedures", ("procedures",), (KNOWLEDGE,)),
     Module("alerts", ("alerts",)),
@@ -262,6 +261,7 @@ MODULES = (
     Module("uploads", ("uploads",)),
     Module("provenance", ("documents",)),
     Module("graph", ("graph",), (KNOWLEDGE,)),
+    Module("resources", ("resources",), (KNOWLEDGE,)),
     Module("learning", ("learning", "evidence"), (LEARNING,)),
     Module("outcomes", ("outcomes", "documents"), (LEARNING,)),
     Module("patterns", ("learning",), (LEARNING,)),

@@ -24,6 +24,7 @@ from opx.domain.record import Record, about, replace
 from opx.domain.requests import Filled, Request
 from opx.domain.resources import LABELS, MAX_CHARACTERS, resources_in, workload_of
 from opx.domain.results import IndexedChunk
+from opx.errors import InvalidInputError
 from opx.graph.extraction.own_node import make_reference
 from opx.graph.traversal import since_when
 from opx.graph.views import in_words
@@ -44,6 +45,7 @@ DEPTH = 200
 """Passages that a lookup reads in each leg. If there are more, those of the last days are looked up by themselves."""
 RECENT_DAYS = (30, 7)
 RELATIONS = ("owned_by", "depends_on", "hosted_on", "runs", "fires_on")
+_HAS_WORD = re.compile(r"[^\W_]")
 _PORT = re.compile(r":\d{1,5}\Z")
 _ORDINAL = re.compile(r"-\d{1,3}")
 
@@ -153,7 +155,7 @@ def get_resource(context: Context, request: GetResource) -> ResourceAnswer:
     """List what is known of a resource, each part bounded: pages, records since a time, outcomes, relations, baselines.
 
     Records with one name are one event. If nothing states or mentions the name, a note has similar names. Raises
-    `InvalidInputError` for an invalid `since`.
+    `InvalidInputError` for an invalid `since`, and for a name without letters and digits.
     """
     lookup = _Lookup(context, request.name)
     pages = lookup.pages()
@@ -186,6 +188,10 @@ class _Lookup:
 
     def __init__(self, context: Context, given: str) -> None:
         text = given.strip()
+        if not _HAS_WORD.search(text):
+            raise InvalidInputError(
+                f"{quoted(given)} is no name: give that of a node, a workload, a service or the like"
+            )
         self.context = context
         self.names = resources_in({"host" if _PORT.search(text) else "resource": text}) or (text.casefold(),)
         self.name = self.names[0]
@@ -264,7 +270,8 @@ class _Lookup:
         field = "title_terms" if self.is_word else "required_terms"
         found: dict[tuple[str, str], dict[str, IndexedChunk]] = defaultdict(dict)
         stated = [replace(where, resources=tuple(names)), replace(where, tags=in_any_case(names))]
-        naming = [replace(where, **{field: required_groups(name)}) for name in self.names]
+        groups = filter(None, map(required_groups, self.names))
+        naming = [replace(where, **{field: some}) for some in groups]
         for one in (*stated, *naming):
             for chunk in self._recent(one):
                 if not one.has_terms or self._names_it(chunk):
@@ -272,7 +279,7 @@ class _Lookup:
         known = self.context.system.corpus.catalog.named(found)
         each = [_Found(document, list(found[name].values())) for name, document in known.items()]
         each.sort(key=lambda one: one.document.last_updated, reverse=True)
-        return [one for one in each if self._is_shown(one.document) and one.document.last_updated >= since]
+        return [one for one in each if self._is_shown(one.document) and _is_since(one.document.last_updated, since)]
 
     def _names_it(self, passage: IndexedChunk) -> bool:
         chunk = passage.chunk
@@ -313,7 +320,7 @@ class _Lookup:
         latest = documents[0]
         is_alert = latest.category.endswith("/alerts")
         times = [at for one in documents for at in (self._firings(one) if is_alert else (one.last_updated,))]
-        counted = [at for at in times if at >= since] or [latest.last_updated]
+        counted = [at for at in times if _is_since(at, since)] or [latest.last_updated]
         states = {tag for one in documents for tag in one.tags} & {"firing", "resolved"} if is_alert else ()
         return ResourceEvent(
             document_id=latest.document_id,
@@ -331,6 +338,11 @@ class _Lookup:
             return {document.created_at}
         versions = islice(self.context.system.corpus.catalog.versions(document.key), MOST_VERSIONS)
         return {one.created_at for one in versions if self.context.reader.may_see(one.scope)}
+
+
+def _is_since(at: str, since: str) -> bool:
+    """True for a time, or a day, at or after `since`."""
+    return at >= since[: len(at)]
 
 
 def _name_of(document: KnowledgeDocument) -> str:
