@@ -344,7 +344,7 @@ EXAMPLES: Mapping[str, Example] = {
     "get_evaluation": ids(runId="run"),
     "compare_evaluations": lambda world: {"runId": world.ids["run"], "with": world.ids["run"]},
     # reading
-    "get_resource": fixed(name="web", since="52w"),
+    "get_resource": fixed(resource="web", since="52w"),
     "read_document": lambda world: {"document": world.ids["own"], "part": "steps"},
     "find_procedure": fixed(alert="disk full", labels="namespace=prod"),
     # search

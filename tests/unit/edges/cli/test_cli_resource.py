@@ -73,7 +73,7 @@ def fill(services: System, corpus: dict[str, str]) -> None:
 
 def ask(services: System, name: str, client: str = "", **given: str) -> ResourceAnswer:
     context = Context(services, Caller(Identity(client)))
-    reply = call_tool(load().tools()["get_resource"], context, {"name": name, **given}.items())
+    reply = call_tool(load().tools()["get_resource"], context, {"resource": name, **given}.items())
     assert isinstance(reply, ResourceAnswer)
     return reply
 

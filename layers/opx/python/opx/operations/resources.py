@@ -51,7 +51,7 @@ _ORDINAL = re.compile(r"-\d{1,3}")
 
 
 class GetResource(Request, frozen=True):
-    name: Annotated[
+    resource: Annotated[
         Filled,
         about("A node, pod, workload, service, database or queue, as alerts name it.", max_length=MAX_CHARACTERS),
     ]
@@ -143,7 +143,7 @@ class ResourceAnswer(Paragraphs):
 
 
 @operation(
-    http="GET /resources/{name}",
+    http="GET /resources/{resource}",
     tool=Tool(
         KNOWLEDGE,
         "List what is known of one node, pod, workload, service, database or queue by its exact name: pages about it, its "
@@ -157,7 +157,7 @@ def get_resource(context: Context, request: GetResource) -> ResourceAnswer:
     Records with one name are one event. If nothing states or mentions the name, a note has similar names. Raises
     `InvalidInputError` for an invalid `since`, and for a name without letters and digits.
     """
-    lookup = _Lookup(context, request.name)
+    lookup = _Lookup(context, request.resource)
     pages = lookup.pages()
     events = lookup.events(since_when(request.since, context.system.clock()))
     found = KnownResource(

@@ -13,7 +13,7 @@ from opx.edges.cli.output import Screen, exit_unless, printable, warn
 from opx.operations.resources import KnownResource, get_resource
 
 
-@operation_command("resource", get_resource, arguments=("name",), fields={"since": "TIME"})
+@operation_command("resource", get_resource, arguments=("resource",), fields={"resource": "NAME", "since": "TIME"})
 def resource_command(found: KnownResource, *, as_json: bool) -> Iterator[str]:
     """Show what is known of a node, pod, workload, service, database or queue NAME: pages about it, what happened to it and
     what was tried, its relations in the graph, and the usual values of its metrics.
