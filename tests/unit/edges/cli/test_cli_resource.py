@@ -17,7 +17,7 @@ from opx.operations import load
 from opx.operations.context import Caller, Context
 from opx.operations.resources import ResourceAnswer
 from opx.operations.system import System
-from tests.support.agent_calls import id_of
+from tests.support.agent_calls import a_system, id_of
 from tests.support.cli_support import Opx
 from tests.support.outcome_support import record
 from tests.support.webhook_support import prometheus, webhooks_in
@@ -189,6 +189,14 @@ def test_firings_of_an_alert_are_one_line(tmp_path: Path) -> None:
         assert (event["first"], event["last"]) == ("2026-12-01", "2026-12-03")
         assert 'alert "NodeHighCpu" fired 3 times since 2026-12-01, resolved' in ask(services, "web-server-01").text()
         assert known(services, "web-server-01", since="2026-12-02")["records"][0]["count"] == 2
+
+
+def test_of_more_records_than_are_read_the_latest_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("opx.operations.resources.DEPTH", 2)
+    old = "---\nnode: db-07\nupdated: 2025-0{n}-01\n---\n# db-07 db-07 db-07 {n}\n\nThe node db-07 is db-07.\n"
+    corpus = {f"{INCIDENTS}/old-{n}.md": old.format(n=n) for n in range(1, 7)}
+    with a_system(tmp_path, corpus | dict([an_incident(3, "db-07")]), clock=lambda: 1_793_750_400.0) as services:
+        assert names(known(services, "db-07"))[0] == "INC-3: high CPU on db-07"
 
 
 def a_notification(day: int, status: str) -> dict[str, Any]:
