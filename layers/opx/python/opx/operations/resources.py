@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 from typing import Annotated, NamedTuple
 
 from opx.domain.documents import DocumentState, KnowledgeDocument
@@ -72,8 +72,8 @@ class ResourcePage(Record, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def text(self) -> str:
         title = quoted(self.title) if self.untrusted else self.title
-        owner = f", owner {self.owner}" if self.owner else ""
-        return f"{title} ({self.category}{owner}{'' if self.states_it else ', mentions it'})"
+        facts = ("" if self.states_it else "mentions it", f"owner {self.owner}" if self.owner else "", self.category)
+        return f"{title} ({', '.join(filter(None, facts))})"
 
 
 class ResourceEvent(Record, frozen=True, kw_only=True, omit_defaults=True):
@@ -89,12 +89,13 @@ class ResourceEvent(Record, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def text(self) -> str:
-        """`alert "KubePodNotReady" fired 14 times since 2026-11-23, resolved`, `incident "INC-3001: high CPU"`."""
+        """`"KubePodNotReady" fired 14 times since 2026-11-23, resolved`, `incident "INC-3001: high CPU"`."""
         kind = self.category.rpartition("/")[2].removesuffix("s").replace("_", " ")
-        fired = " fired" if kind == "alert" else ""
-        often = f"{fired} {self.count} times since {self.first}" if self.count > 1 else fired
+        often = f"{self.count} times since {self.first}" if self.count > 1 else ""
+        if kind != "alert":
+            return f"{kind} {quoted(self.name)} {often}".rstrip()
         state = {"": "", "firing": ", still firing"}.get(self.state, f", {self.state}")
-        return f"{kind} {quoted(self.name)}{often}{state}"
+        return f"{quoted(self.name)} fired {often or 'once'}{state}"
 
 
 class ResourceOutcome(Record, frozen=True, kw_only=True):
@@ -127,7 +128,7 @@ class KnownResource(Record, frozen=True, kw_only=True, omit_defaults=True):
 
 @dataclass(frozen=True, slots=True)
 class ResourceAnswer(Paragraphs):
-    """What is known of a resource as text for an agent."""
+    """The reply as text for an agent."""
 
     found: KnownResource
 
@@ -206,6 +207,7 @@ class _Lookup:
         if self.is_word:
             self.notes = (*self.notes, f"{self.names[0]} is a plain word: texts that only mention it are not listed")
         system = context.system
+        system.indexing.wake()
         self.model = system.installation.knowledge
         self.categories = sorted(self.model.categories.keys() - system.learning.rules.hidden_from_agents)
 
@@ -213,7 +215,7 @@ class _Lookup:
         """The pages that state the resource, then those that mention it most."""
         categories = [path for path in self.categories if not self.model.is_report(path)]
         found = self._documents((*self.names, self.group), categories)
-        found.sort(key=lambda one: (self._fit(one.document), len(one.passages)), reverse=True)
+        found.sort(key=lambda one: (self._fit(one.document), self._mentions(one)), reverse=True)
         return found[:MOST_PAGES]
 
     def events(self, since: str) -> list[tuple[ResourceEvent, _Found]]:
@@ -238,7 +240,7 @@ class _Lookup:
         for document, _ in found:
             counted = [Tally(counts[document.key.id]).explained()] if document.key.id in counts else []
             for text in (*texts[document.document_id], *counted):
-                yield ResourceOutcome(document_id=document.document_id, text=f"{quoted(document.title, 60)}: {text}")
+                yield ResourceOutcome(document_id=document.document_id, text=text)
 
     def unknown(self) -> str:
         """The note of a name that nothing has, with similar ones."""
@@ -272,14 +274,17 @@ class _Lookup:
         stated = [replace(where, resources=tuple(names)), replace(where, tags=in_any_case(names))]
         groups = filter(None, map(required_groups, self.names))
         naming = [replace(where, **{field: some}) for some in groups]
-        for one in (*stated, *naming):
-            for chunk in self._recent(one):
-                if not one.has_terms or self._names_it(chunk):
-                    found[chunk.key_id, chunk.chunk.document_id][chunk.entry_id] = chunk
+        for chunk in chain.from_iterable(map(self._recent, (*stated, *naming))):
+            found[chunk.key_id, chunk.chunk.document_id][chunk.entry_id] = chunk
         known = self.context.system.corpus.catalog.named(found)
         each = [_Found(document, list(found[name].values())) for name, document in known.items()]
-        each.sort(key=lambda one: one.document.last_updated, reverse=True)
-        return [one for one in each if self._is_shown(one.document) and _is_since(one.document.last_updated, since)]
+        shown = [one for one in each if self._is_shown(one.document) and _is_since(one.document.last_updated, since)]
+        about_it = [one for one in shown if _stated(one.document).intersection(names) or self._mentions(one)]
+        return sorted(about_it, key=lambda one: one.document.last_updated, reverse=True)
+
+    def _mentions(self, found: _Found) -> int:
+        """The number of passages that name the resource."""
+        return sum(map(self._names_it, found.passages))
 
     def _names_it(self, passage: IndexedChunk) -> bool:
         chunk = passage.chunk
@@ -310,7 +315,7 @@ class _Lookup:
 
     def _fit(self, document: KnowledgeDocument) -> int:
         """3 if metadata or tags name the resource, 2 if the title does, 1 if they name its group, 0 for a mention."""
-        stated = {*document.resources, *map(str.casefold, document.tags)}
+        stated = _stated(document)
         if stated.intersection(self.names):
             return 3
         return 2 if self._named.search(folded(document.title)) else int(self.group in stated)
@@ -340,6 +345,10 @@ class _Lookup:
         return {one.created_at for one in versions if self.context.reader.may_see(one.scope)}
 
 
+def _stated(document: KnowledgeDocument) -> set[str]:
+    return {*document.resources, *map(str.casefold, document.tags)}
+
+
 def _is_since(at: str, since: str) -> bool:
     """True for a time, or a day, at or after `since`."""
     return at >= since[: len(at)]
@@ -362,8 +371,8 @@ def _judged(passage: IndexedChunk) -> JudgedPassage:
 
 
 def _relations(context: Context, name: str, events: Iterable[ResourceEvent]) -> Iterator[str]:
-    """A line for each kind of relation of the nodes with this name that somebody here states, and for each alert's
-    runbook."""
+    """A line for each kind of relation of the nodes with this name that an internal document states, and for each
+    alert's runbook."""
     graph = context.system.graph.seen_by(context.identity)
     alerts = [make_reference("alert", one.name) for one in events if one.category.endswith("/alerts")]
     ends: dict[tuple[str, str, str], list[str]] = defaultdict(list)
