@@ -344,6 +344,7 @@ EXAMPLES: Mapping[str, Example] = {
     "get_evaluation": ids(runId="run"),
     "compare_evaluations": lambda world: {"runId": world.ids["run"], "with": world.ids["run"]},
     # reading
+    "get_resource": fixed(resource="web", since="52w"),
     "read_document": lambda world: {"document": world.ids["own"], "part": "steps"},
     "find_procedure": fixed(alert="disk full", labels="namespace=prod"),
     # search
@@ -383,7 +384,6 @@ EXAMPLES: Mapping[str, Example] = {
     # webhooks
     "list_webhooks": fixed(),
     "make_webhook_secret": fixed(name="alerts", replace=True),
-    "sign_delivery": fixed(name="alerts", body="e30="),
     "send_test_delivery": fixed(name="alerts"),
     "list_secrets": fixed(),
     "set_secret": fixed(name="other", value="hush"),

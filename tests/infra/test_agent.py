@@ -40,6 +40,7 @@ VALUES = {
     "at_least": "weak",
     "limit": "5",
     "reference": "service:checkout",
+    "resource": "web-server-01",
     "hops": "1",
     "edge_types": "",
     "direction": "both",

@@ -87,6 +87,7 @@ class TestTools:
             "search_docs",
             "find_related",
             "explain_relation",
+            "get_resource",
             "read_document",
             "find_procedure",
         }
@@ -100,7 +101,7 @@ class TestTools:
         tools = [
             one.model_dump(mode="json", by_alias=True, exclude_none=True) for one in listed(a_server(services)).values()
         ]
-        assert len(tools) == 8
+        assert len(tools) == 9
         assert len(json.dumps(tools)) <= 12_000
 
     def test_an_answer_is_text_and_beside_it_the_ids_and_bands_of_what_it_names(self, services: System) -> None:

@@ -50,6 +50,7 @@ def test_tools_are_those_that_agents_know() -> None:
             "research_topic": ["topic", "max_iterations"],
             "find_related": ["reference", "hops", "edge_types", "direction", "since"],
             "explain_relation": ["from_reference", "to_reference"],
+            "get_resource": ["resource", "since"],
         },
         "learn-from-work": {
             "capture_failure_solution": [

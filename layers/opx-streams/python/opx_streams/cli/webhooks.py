@@ -6,13 +6,12 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlencode
 
 import click
 
 from opx.domain.record import replace
 from opx.edges.calling import plain
-from opx.edges.cli.output import exit_unless, print_json, print_lines, print_table, read_bytes
+from opx.edges.cli.output import exit_unless, print_json, print_table
 from opx.edges.cli.session import Session, pass_session
 from opx_streams.arrivals import WEBHOOK, last_shown
 from opx_streams.capability import arrivals
@@ -27,10 +26,9 @@ def webhook_command() -> None:
     """Webhooks: deliveries of other services, declared in knowledge.yaml (section `webhooks`).
 
     \b
-    opx webhook list             addresses, and the state of secrets
-    opx webhook secret NAME      generate a secret, and show it once
-    opx webhook test NAME        send a signed delivery to a running `opx run --listen`
-    opx webhook sign NAME FILE   print the headers of a signed delivery of FILE
+    opx webhook list          addresses, and the state of secrets
+    opx webhook secret NAME   generate a secret, and show it once
+    opx webhook test NAME     send a signed delivery to a running `opx run --listen`
     """
 
 
@@ -78,17 +76,6 @@ def make_secret(session: Session, name: str, wanted: str | None, *, replace: boo
     else:
         click.echo(f"set the secret {made.name} in Secrets Manager to this value, and enter it at the service:")
     click.echo(made.value)
-
-
-@webhook_command.command("sign")
-@click.argument("name")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path))
-@pass_session
-def sign(session: Session, name: str, file: Path) -> None:
-    """Print the headers of a signed delivery of FILE (- for a pipe) to the webhook NAME, one per line."""
-    proof = _setup(session).signed(name, read_bytes(file), time.time())
-    print_lines(f"{header}: {value}" for header, value in proof.headers.items())
-    print_lines(f"?{urlencode({parameter: value})}" for parameter, value in proof.query.items())
 
 
 @webhook_command.command("test")

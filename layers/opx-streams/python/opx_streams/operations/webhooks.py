@@ -9,7 +9,6 @@ from msgspec import Meta
 from opx.domain.policy import Action
 from opx.domain.record import Record, about, replace
 from opx.domain.requests import Request
-from opx.domain.sources import DeliveryProof
 from opx.operations.context import Context
 from opx.operations.registry import Function, operation
 from opx_streams.arrivals import WEBHOOK
@@ -59,20 +58,6 @@ def make_webhook_secret(context: Context, request: MakeWebhookSecret) -> MadeSec
     Raises `InvalidInputError` for one that is set, unless it is to be replaced, and for a webhook without secrets.
     """
     return _setup(context).make_secret(request.name, request.secret, replace=request.replace)
-
-
-class SignDelivery(Request, frozen=True):
-    name: WebhookName
-    body: Annotated[Body, about("The body of the delivery.")]
-
-
-@operation(action=Action.ADMINISTER)
-def sign_delivery(context: Context, request: SignDelivery) -> DeliveryProof:
-    """Sign a body as a delivery to a webhook: returns the headers and query parameters.
-
-    Raises `InvalidInputError` if none of its secrets is set.
-    """
-    return _setup(context).signed(request.name, request.body, context.system.clock())
 
 
 class SendTestDelivery(Request, frozen=True):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlencode, urlsplit
 
-from opx.domain.sources import DeliveryProof, WebhookDefinition
+from opx.domain.sources import WebhookDefinition
 from opx.errors import InvalidInputError, SecretNotFoundError
 from opx.operations.secrets import writable
 from opx.ports.sources import Secrets
@@ -23,10 +23,6 @@ from opx_streams.webhooks.views import DeliveryAnswer, MadeSecret, WebhookSecret
 _SECRET_BYTES = 32
 _SECONDS = 30.0
 _PLAIN_ENVIRONMENT, _DEFAULT_ENVIRONMENT = "prod", "dev"
-
-
-def _proof(definition: WebhookDefinition, key: str, body: bytes, now: float) -> DeliveryProof:
-    return scheme_of(definition.format).proof(key.strip().encode(), body, now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +64,6 @@ class WebhookSetup:
         writable(self.secrets()).put(chosen, value)
         return MadeSecret(chosen, value, kept=True)
 
-    def signed(self, name: str, body: bytes, now: float) -> DeliveryProof:
-        """Returns the headers and parameters that make a body a genuine delivery. Raises `InvalidInputError` without a
-        secret."""
-        definition = self.get(name)
-        return _proof(definition, self._key(definition), body, now)
-
     def send(self, name: str, body: bytes | None, now: float) -> DeliveryAnswer:
         """Sends a signed delivery to a webhook, by default a small sample of its format. Raises `InvalidInputError` if
         nothing answers."""
@@ -81,7 +71,7 @@ class WebhookSetup:
         key = self._key(definition)
         prepared, headers = sample(definition)
         body = prepared if body is None else body
-        proof = _proof(definition, key, body, now)
+        proof = scheme_of(definition.format).proof(key.strip().encode(), body, now)
         address = self.address(definition)
         full = f"{address}&{urlencode(proof.query)}" if proof.query else address
         status, answer = _post(full, body, {**headers, **proof.headers})

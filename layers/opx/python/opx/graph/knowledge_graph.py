@@ -39,14 +39,18 @@ class KnowledgeGraph:
         node: `checkout` is `service:checkout` if no other node has the name. Raises `InvalidReferenceError`, also for a name
         of several nodes, and `NodeNotFoundError` for a name of none."""
         if ":" not in reference:
-            return self._called(reference)
+            return self._only(reference)
         key = normalised(reference)
         view = self._view
         return view.one(key) if view else key
 
-    def _called(self, name: str) -> str:
+    def called(self, name: str) -> list[str]:
+        """The canonical references of all nodes with this name, of any namespace."""
         candidates = [normalised(f"{namespace}:{name}") for namespace in NAMESPACES]
-        found = list(dict.fromkeys(self.existing(candidates).values()))
+        return list(dict.fromkeys(self.existing(candidates).values()))
+
+    def _only(self, name: str) -> str:
+        found = self.called(name)
         if not found:
             raise NodeNotFoundError(
                 f"no node has the name {name[:100]!r}; write namespace:value, such as service:checkout"

@@ -104,7 +104,7 @@ def alerts_of(context: Context, references: list[str]) -> list[KnownAlert]:
         return []
     pages, firings, files = bindings.pages(), bindings.firings(), _rule_files(context)
     found = {key: _known(bindings, key, pages[key], firings.get(key, []), files) for key in known}
-    counts = _outcomes(context, {bound[0].document.key.id for bound in pages.values() if bound})
+    counts = outcomes_of(context, {bound[0].document.key.id for bound in pages.values() if bound})
     return [_judged(found[key], counts.get(pages[key][0].document.key.id) if pages[key] else None) for key in known]
 
 
@@ -115,7 +115,7 @@ def _judged(alert: KnownAlert, counts: Counts | None) -> KnownAlert:
     return replace(alert, resolved=counts.resolved, no_effect=counts.no_effect, made_worse=counts.made_worse)
 
 
-def _outcomes(context: Context, key_ids: set[str]) -> dict[str, Counts]:
+def outcomes_of(context: Context, key_ids: set[str]) -> dict[str, Counts]:
     """Outcomes of documents that the caller sees, by the ids of their keys."""
     heads = context.system.learning.outcome_store.heads(context.reader.visible, sorted(key_ids))
     found: dict[str, Counts] = {}

@@ -261,6 +261,7 @@ MODULES = (
     Module("uploads", ("uploads",)),
     Module("provenance", ("documents",)),
     Module("graph", ("graph",), (KNOWLEDGE,)),
+    Module("resources", ("resources",), (KNOWLEDGE,)),
     Module("learning", ("learning", "evidence"), (LEARNING,)),
     Module("outcomes", ("outcomes", "documents"), (LEARNING,)),
     Module("patterns", ("learning",), (LEARNING,)),

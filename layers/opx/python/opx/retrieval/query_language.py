@@ -172,8 +172,8 @@ def _question_of(reading: _Reading, config: QueryConfig, knowledge: KnowledgeMod
         text=text,
         phrases=reading.values(OperatorKind.PHRASE),
         title=reading.values(OperatorKind.TITLE),
-        tags=_in_any_case(reading.values(OperatorKind.TAG)),
-        resources=_in_any_case(reading.values(OperatorKind.RESOURCE, OperatorKind.SERVICE)),
+        tags=in_any_case(reading.values(OperatorKind.TAG)),
+        resources=in_any_case(reading.values(OperatorKind.RESOURCE, OperatorKind.SERVICE)),
         categories=_paths(reading.values(OperatorKind.CATEGORY), knowledge),
         tiers=tuple(dict.fromkeys(value.casefold() for value in reading.values(OperatorKind.TIER))),
         updated_from=max(_days(reading.values(OperatorKind.AFTER)), default=None),
@@ -234,7 +234,7 @@ def _known(*days: int | None) -> list[int]:
     return [day for day in days if day is not None]
 
 
-def _in_any_case(values: Iterable[str]) -> tuple[str, ...]:
+def in_any_case(values: Iterable[str]) -> tuple[str, ...]:
     """The values in all usual cases: those of documents are stored unchanged, and compared exactly."""
     return tuple(dict.fromkeys(form for value in values for form in _forms(value)))
 

@@ -19,7 +19,7 @@ SERVING: Mapping[str, str] = {
 """Summaries of the commands of opx-serve that the short help lists: it imports no distribution."""
 
 SECTIONS: Mapping[str, str] = {
-    "Ask": "search do research web graph ops baseline",
+    "Ask": "search do resource research web graph ops baseline",
     "Read": "list show why history diff categories",
     "Put in": "ingest watch source stream alerts evidence failed edit delete restore",
     "Learn": "outcome learn gaps audit receipt eval calibrate",
