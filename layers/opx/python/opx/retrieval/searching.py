@@ -238,7 +238,7 @@ class TierSearch:
         """Adds the documents about the resources of an alert, and ranks these first."""
         if not query.question.about:
             return pages
-        from opx.retrieval.belonging import Belonging
+        from opx.retrieval.identifiers import Belonging
 
         belonging = Belonging(query.question)
         own: dict[str, JudgedPage] = {}

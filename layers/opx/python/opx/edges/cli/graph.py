@@ -1,4 +1,5 @@
-"""`opx graph`: queries nodes and relations with their evidence, and manages aliases."""
+"""`opx graph` and `opx resource`: queries nodes and relations with their evidence, manages aliases, and shows what is known
+of a resource."""
 
 from __future__ import annotations
 
@@ -7,15 +8,18 @@ from collections.abc import Iterator, Mapping, Sequence
 import click
 
 from opx.domain.graph import Alias, Edge, GraphEvidence, Merge, Node, Value
+from opx.domain.ids import shortened
 from opx.domain.results import Names
+from opx.edges.cli import hits
 from opx.edges.cli.hits import untrusted_line
-from opx.edges.cli.operations import OperationGroup
+from opx.edges.cli.operations import OperationGroup, operation_command
 from opx.edges.cli.output import NO_ANSWER, SHORT_ID, Screen, aligned, exit_unless, plural, print_table, printable, warn
 from opx.edges.cli.session import Session, pass_session
 from opx.graph.questions.answers import GraphAnswer, GraphCoverage, Uncovered
 from opx.graph.views import Connection, Neighbourhood, NodesFound, NodeView, Passage, edge_text, in_words
 from opx.operations import graph
 from opx.operations.graph import Aliases, GetGraphCoverage, Merges, Relink, RemoveAlias, RemovedAlias, Side
+from opx.operations.resources import KnownResource, get_resource
 
 TIME = "TIME"
 BOUNDS = {"edge_types": "--type NAME", "since": TIME, "until": TIME}
@@ -383,3 +387,28 @@ def _uncovered(one: Uncovered) -> str:
 
 def _name_of(node: Node) -> Value:
     return node.properties.get("title", node.properties.get("name", ""))
+
+
+# -- a resource
+
+
+@operation_command("resource", get_resource, arguments=("resource",), fields={"resource": "NAME", "since": "TIME"})
+def resource_command(found: KnownResource, *, as_json: bool) -> Iterator[str]:
+    """Show what is known of a node, pod, workload, service, database or queue NAME: pages about it, what happened to it and
+    what was tried, its relations in the graph, and the usual values of its metrics.
+
+    \b
+    opx resource web-server-01                 pages, incidents, changes and alerts of a node
+    opx resource web-server-01 --since 2w      only what happened in the last two weeks
+    opx resource orders-7c9f8d6b5-x2k9q        a pod: what is known of its workload
+    opx show ID                                one of the listed documents
+
+    Exit codes: 0 shown, 1 nothing is known of it, 2 any other error.
+    """
+    if not as_json:
+        warn(*found.notes)
+        width = Screen.current().width
+        for title, lines in found.sections(id_digits=hits.SHORT_ID):
+            yield click.style(title, bold=True)
+            yield from (shortened(f"  {printable(line)}", width) for line in lines)
+    exit_unless(found.is_known)

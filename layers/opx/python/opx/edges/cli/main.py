@@ -43,7 +43,7 @@ _COMMANDS = {
     "ingest": ("ingest", "Ingest files and folders."),
     "search": ("search", "Search for documents that answer a question."),
     "do": ("do", "Step through the procedure for an alert."),
-    "resource": ("resource", "Show what is known of a node, workload, service or queue."),
+    "resource": ("graph", "Show what is known of a node, workload, service or queue."),
     "alerts": ("alerts", "Import alert rules, list alerts with their runbooks."),
     "show": ("documents", "Show a document, its outline or one step, by id, path or title."),
     "why": ("provenance", "Show who added a document, and whether it was changed since."),
