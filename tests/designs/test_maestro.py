@@ -108,6 +108,28 @@ def test_the_investigator_runs_to_its_end(base: Knowledge, tmp_path: Path, evide
         base.delete(one.document_id)
 
 
+def test_the_second_run_finds_the_evidence_of_the_first(base: Knowledge) -> None:
+    evidence = maestro.Evidence(agent="IncidentInvestigator", conclusion="A bad regular expression.", **NODE)
+    agent = investigator(base, evidence)
+    for _ in range(2):
+        agent.run(NODE)
+    _, internal, *_, runbooks = agent.seen
+    (run,) = base.documents("evidence")
+    assert run.title == "high CPU on web-server-01"
+    assert run.document_id in [one.metadata["documentId"] for one in internal]
+    assert [one.metadata["title"] for one in runbooks] == ["High CPU on web servers"]
+    base.delete(run.document_id)
+
+
+def test_the_bar_of_the_design_is_that_of_likely_results(tmp_path: Path) -> None:
+    with maestro.MaestroKnowledge(tmp_path / "kb") as both:
+        both.knowledge.add_files("corpus/documents/runbooks")
+        for config in (None, maestro.QueryConfig(max_results=3), maestro.QueryConfig(min_confidence=0.7)):
+            assert both.query.query("RDS failover", config)[0].metadata["title"] == "RDS Multi-AZ failover"
+        assert both.query.query("RDS failover", maestro.QueryConfig(min_confidence=0.71)) == []
+        assert both.query.query("How long do I boil an egg?") == []
+
+
 def test_both_halves_are_over_one_knowledge(tmp_path: Path) -> None:
     with maestro.MaestroKnowledge(tmp_path / "kb") as both:
         document = maestro.Document("# Disk full\n\nDelete rotated logs.")

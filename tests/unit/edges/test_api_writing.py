@@ -152,11 +152,11 @@ class TestEvidence:
         assert json.loads(text_of(services, key))["conclusions"] == ["A leak."]
 
     def test_fields_of_other_names_are_kept_and_change_no_scope(self, handler: Handler, services: System) -> None:
-        body = {**self.BODY, "node": "web-01", "client_id": "other", "project_id": "shop"}
+        body = {**self.BODY, "room": "b2", "client_id": "other", "project_id": "shop"}
         status, found = call(handler, "put_evidence", body=body, caller=ACME)
         assert (status, found["objectKey"][:13]) == (202, "clients/acme/")
         details = json.loads(text_of(services, found["objectKey"]))["details"]
-        assert details == {"node": "web-01", "client_id": "other", "project_id": "shop"}
+        assert details == {"room": "b2", "client_id": "other", "project_id": "shop"}
 
     @pytest.mark.parametrize(
         "change",

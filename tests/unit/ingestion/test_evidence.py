@@ -248,6 +248,8 @@ class TestRules:
 EVERYTHING = {
     **FIX,
     "title": "t",
+    "node": "web-01",
+    "symptom": "s",
     "severity": "high",
     "tags": ["a"],
     "url": "https://runs.example.org/17",

@@ -81,9 +81,10 @@ def test_a_data_class_keeps_everything_that_it_has() -> None:
         "agent_type": "investigator",
         "outcome": "investigated",
         "conclusion": ["A leak."],
+        "node": "web-01",
         "severity": "high",
         "started_at": "2026-01-02T10:00:00Z",
-        "details": {"node": "web-01", "confidence": 0.8, "findings": [{"text": "heap grows", "confidence": 0.9}]},
+        "details": {"confidence": 0.8, "findings": [{"text": "heap grows", "confidence": 0.9}]},
     }
 
 
@@ -93,7 +94,7 @@ def test_a_data_class_keeps_everything_that_it_has() -> None:
 )
 def test_any_object_with_fields_is_evidence(given: object) -> None:
     evidence = read_evidence(given)
-    assert (evidence.conclusion, evidence.details) == (("A leak.",), {"node": "web-01"})
+    assert (evidence.conclusion, evidence.node) == (("A leak.",), "web-01")
 
 
 def test_a_record_of_evidence_is_taken_as_it_is() -> None:
@@ -157,11 +158,9 @@ class TestLimits:
         assert evidence.observations[-1] == "(801 more left out)"
 
     def test_large_details_are_shortened_and_the_small_ones_kept_whole(self) -> None:
-        evidence = read_evidence(
-            {**RUN, "log": "z" * 50_000, "node": "web-01", **{f"f{n}": "q" * 1500 for n in range(12)}}
-        )
+        evidence = read_evidence({**RUN, "log": "z" * 50_000, "room": "b2", **{f"f{n}": "q" * 1500 for n in range(12)}})
         assert evidence.details is not None
-        assert evidence.details["node"] == "web-01"
+        assert evidence.details["room"] == "b2"
         assert len(json.dumps(evidence.details)) <= MAX_TEXT
         assert "log" in evidence.details["left_out"]
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from opx.domain.queries import QueryConfig
+from opx.domain.queries import Band, QueryConfig
+from opx.domain.record import replace
 from opx.domain.results import RetrievalResult as Found
 from opx.domain.sources import Document, KnowledgeSource
 from opx.facade.knowledge import Knowledge, MSDocsSource, NVDSource, WebSearchSource
@@ -87,18 +88,25 @@ def unchanged(method: Callable[Concatenate[Knowledge, P], R]) -> Callable[Concat
     return run
 
 
+def _likely(config: QueryConfig | None) -> QueryConfig:
+    """The configuration with the bound of the band `likely` in place of the design's bar of .7."""
+    given = config or QueryConfig()
+    is_default = given.min_confidence == QueryConfig().min_confidence
+    return replace(given, min_confidence=Band.LIKELY.least) if is_default else given
+
+
 class KnowledgeQuery(_OverKnowledge):
-    """Queries over all tiers."""
+    """Queries over all tiers. A `min_confidence` of .7, the design's default, asks for results that are at least likely."""
 
     def query(self, query: str, config: QueryConfig | None = None) -> list[RetrievalResult]:
         """See `Knowledge.query`."""
-        return [RetrievalResult.of(one) for one in self.knowledge.query(query, config)]
+        return [RetrievalResult.of(one) for one in self.knowledge.query(query, _likely(config))]
 
     def query_with_context(
         self, query: str, context: Mapping[str, Any], config: QueryConfig | None = None
     ) -> RetrievalResult:
         """See `Knowledge.query_with_context`."""
-        return RetrievalResult.of(self.knowledge.query_with_context(query, context, config))
+        return RetrievalResult.of(self.knowledge.query_with_context(query, context, _likely(config)))
 
     get_baseline = unchanged(Knowledge.get_baseline)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from opx.domain.documents import KnowledgeDocument
 from opx.domain.ids import stable_hash
-from opx.domain.queries import QueryConfig
+from opx.domain.queries import Band, QueryConfig
 from opx.domain.results import RetrievalResult
 from opx.errors import DocumentNotFoundError, InvalidInputError
 from opx.facade.knowledge import Knowledge
@@ -26,7 +26,8 @@ __all__ = [
 ]
 
 Document = dict[str, Any]
-MINIMUM_RELEVANCE = 0.7
+MINIMUM_RELEVANCE = Band.LIKELY.least
+"""The design's bar of .7 as confidence: more likely right than wrong."""
 _SHORT = {"runbooks": "runbook", "postmortems": "postmortem"}
 
 
@@ -58,7 +59,7 @@ class BedrockKnowledgeBase:
         retrievalQuery: Mapping[str, str],  # noqa: N803
         retrievalConfiguration: Mapping[str, Any] | None = None,  # noqa: N803
     ) -> dict[str, Any]:
-        """Returns `retrievalResults` of at least .7. A filter may be `equals` of `category` or `tags`. Raises
+        """Returns `retrievalResults` that are at least likely. A filter may be `equals` of `category` or `tags`. Raises
         `InvalidInputError` for another one."""
         search = (retrievalConfiguration or {}).get("vectorSearchConfiguration", {})
         config = QueryConfig(

@@ -56,6 +56,8 @@ class Evidence(Record, frozen=True, kw_only=True, rename=None, forbid_unknown_fi
     task: Annotated[Text, about("The agent's task.")] = ""
     conclusion: Annotated[Texts | Text, CONCLUSION] = ()
     observations: Annotated[Texts | Text, OBSERVATIONS] = ()
+    node: Annotated[Line, about("The node, host or other resource that it is about.")] = ""
+    symptom: Annotated[Text, about("What was seen, such as high CPU.")] = ""
     problem: Annotated[Text, about("What was wrong.")] = ""
     solution: Annotated[Text, about("What put it right.")] = ""
     verified: Annotated[bool | None, about("True if a person or a check saw that the solution works.")] = None
@@ -70,7 +72,10 @@ class Evidence(Record, frozen=True, kw_only=True, rename=None, forbid_unknown_fi
     sources: Annotated[Addresses | Address, SOURCES] = ()
     details: Annotated[
         dict[str, Any] | None,
-        about("Anything else, fields with other names included; kept, and not searched."),
+        about(
+            "Anything else, fields with other names included; kept, and not searched. A field that names a resource, such as"
+            " host, instance or pod, is one of the document, too."
+        ),
     ] = None
 
     def __post_init__(self) -> None:

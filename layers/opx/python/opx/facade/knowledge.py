@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from opx.domain.documents import KnowledgeDocument
 from opx.domain.knowledge import Tier
-from opx.domain.queries import QueryConfig
+from opx.domain.queries import Band, QueryConfig
 from opx.domain.results import Answer, Results, RetrievalResult
 from opx.domain.sources import SourceDeclaration
 from opx.edges.calling import all_pages, record_of
 from opx.errors import InvalidInputError, MissingDistributionError
 from opx.ingestion.events import IngestionResult
 from opx.operations import load, of_route
-from opx.operations.search import Query, query
+from opx.operations.search import Query
+from opx.operations.search import query as ask_query
 
 if TYPE_CHECKING:
     from opx.domain.baselines import BaselineStats
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
 
 Q = TypeVar("Q", bound="Request")
 R = TypeVar("R")
+
+LIKELY = QueryConfig(min_confidence=Band.LIKELY.least)
+"""The configuration of a question that is asked without one."""
 
 
 class Knowledge:
@@ -90,18 +94,20 @@ class Knowledge:
     def answer(self, question: str, config: QueryConfig | None = None, *, budget: int = 0) -> Answer:
         """Returns the results with notes on what was left out and why. With a budget (tokens), the answer has the parts of
         the documents that help."""
-        return self.call(query, Query(query=question, config=config or QueryConfig(), budget=budget))
+        return self.call(ask_query, Query(query=question, config=config or LIKELY, budget=budget))
 
     def query_with_context(
         self, query: str, context: Mapping[str, Any], config: QueryConfig | None = None
     ) -> RetrievalResult:
-        """Returns the best result in a situation: `node`, `service`, `symptom`, `timeframe`, `already_tried`. If nothing is
-        good enough, its score is 0 and its content states that."""
+        """Returns the best result in a situation: `node`, `service`, `symptom`, `timeframe`, `already_tried`. Its
+        `alternatives` have the records of the node, those of the timeframe first. If nothing is good enough, its score is
+        0 and its content states that."""
         from opx.retrieval.situations import Situation, best_in
 
-        situation = Situation.read(context)
-        answer = self.answer(situation.question(query), situation.config(config or QueryConfig()))
-        return best_in(situation, answer)
+        def ask(question: str, config: QueryConfig, gaps: bool) -> Answer:
+            return self.call(ask_query, Query(query=question, config=config, gaps=gaps))
+
+        return best_in(Situation.read(context), query, config or LIKELY, ask)
 
     def get_baseline(self, node: str, metric: str, time_window: str = "7d") -> BaselineStats:
         """Returns the usual values of a metric of a node; a count of 0 means that there are no values."""

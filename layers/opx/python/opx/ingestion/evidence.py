@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from opx.domain.evidence import EVIDENCE_FIELDS, Evidence
 from opx.domain.ids import stable_hash
 from opx.domain.knowledge import Category, KnowledgeModel
+from opx.domain.resources import resources_in
 from opx.errors import InvalidInputError
 from opx.ingestion.events import SIDECAR_SUFFIX
 from opx.runtime.knowledge_file import Marked, read_section
@@ -82,12 +83,20 @@ def evidence_document(rules: EvidenceRules, evidence: Evidence) -> EvidenceDocum
     name = identity if is_name else stable_hash("evidence id", identity)
     as_record = _is_read_by(category, record)
     facts = {
+        **_stated(evidence),
         "tags": list(dict.fromkeys(tag[:_MAX_TAG] for tag in _tags(evidence))),
         "author": evidence.agent_type,
         "source": f"{FOLDER}/{name}{'.json' if as_record else '.md'}",
     }
     content: str | Mapping[str, Any] = record if as_record else _markdown(record)
     return EvidenceDocument(category.path, content, facts)
+
+
+def _stated(evidence: Evidence) -> dict[str, Any]:
+    """Its node and the details that name resources, such as `host`, and its sources, as metadata of the document."""
+    named = {name: value for name, value in (evidence.details or {}).items() if resources_in({name: value})}
+    own = {"node": evidence.node, "sources": list(evidence.sources)}
+    return {**named, **{name: value for name, value in own.items() if value}}
 
 
 def _tags(evidence: Evidence) -> Iterator[str]:
@@ -120,25 +129,36 @@ def _record(evidence: Evidence, category: Category) -> dict[str, Any]:
 
 def _title(evidence: Evidence) -> str:
     """A line; that of an unverified solution states it, as every passage has the title."""
-    title = evidence.title or evidence.problem or evidence.task or next(iter(evidence.conclusion), "")
+    title = evidence.title or evidence.problem or _sighting(evidence)
+    title = title or evidence.task or next(iter(evidence.conclusion), "")
     line = " ".join((title or f"{evidence.outcome} by {evidence.agent_type}").split())
     if not evidence.solution or evidence.verified:
         return line[:_MAX_TITLE]
     return f"{line[: _MAX_TITLE - len(NOT_VERIFIED)]}{NOT_VERIFIED}"
 
 
+def _sighting(evidence: Evidence) -> str:
+    """The symptom and the resource where it was seen: `high CPU on web-server-01`; "" without a symptom."""
+    seen = evidence.symptom.casefold()
+    where = next((f" on {name}" for name in resources_in(_stated(evidence)) if name not in seen), "")
+    return evidence.symptom and evidence.symptom + where
+
+
 def _searched_texts(evidence: Evidence, category: Category) -> tuple[list[str], list[str]]:
-    """Conclusions and observations, with the problem and the solution where the category doesn't search these fields.
-    Without any of them, its title, task or details. Raises `InvalidInputError` for evidence without any text."""
+    """Conclusions and observations, with the symptom or the node, and with the problem and the solution where the category
+    doesn't search these fields. Without any of them, its title, task or details. Raises `InvalidInputError` for evidence
+    without any text."""
     conclusions, observations = list(evidence.conclusion), list(evidence.observations)
     if evidence.solution and "solution" not in category.embed:
         verdict = "Verified solution" if evidence.verified else "Solution, not verified"
         conclusions.append(f"{verdict}: {evidence.solution}")
     if evidence.problem and "problem" not in category.embed:
         observations.append(f"Problem: {evidence.problem}")
-    if conclusions or observations or evidence.problem or evidence.solution:
-        return conclusions, observations
-    stated = [text for text in (evidence.title, evidence.task) if text]
+    where = [f"Symptom: {_sighting(evidence)}"] if evidence.symptom else []
+    where = where or ([f"Node: {evidence.node}"] if evidence.node else [])
+    if conclusions or observations or evidence.problem or evidence.solution or evidence.symptom:
+        return conclusions, [*where, *observations]
+    stated = [*where, *(text for text in (evidence.title, evidence.task) if text)]
     stated += [
         f"{name}: {value}" for name, value in (evidence.details or {}).items() if isinstance(value, str | float | int)
     ]

@@ -95,6 +95,8 @@ def _sorted(given: Mapping[str, Any]) -> tuple[Json, Json]:
     evidence: Json = {}
     for spelled, value in given.items():
         name = _CAMEL.sub(r"_\g<0>", spelled).lower()
+        if name == "agent" and not {"agent_type", "agentType"} & given.keys():
+            name = "agent_type"
         if spelled == "details" or value is None:
             continue
         fitting = _fitting(name, value) if name in EVIDENCE_FIELDS else None

@@ -81,12 +81,14 @@ class Query(Request, frozen=True):
     )
     receipt: WantsReceipt = False
     budget: Budget = queries.DEFAULT_BUDGET
+    gaps: Annotated[bool, about("Without it, a question without a good answer isn't recorded as a gap.")] = True
 
 
 @operation(http="POST /knowledge/{kbId}/query")
 def query(context: Context, request: Query) -> Answer:
     """Ask a question with the full query configuration."""
-    return run_search(context, request.query, request.config, receipt=request.receipt, budget=request.budget)
+    config, receipt, budget = request.config, request.receipt, request.budget
+    return run_search(context, request.query, config, receipt=receipt, budget=budget, gaps=request.gaps)
 
 
 def run_search(

@@ -183,7 +183,7 @@ def _metadata(hit: FusedHit, day: str) -> dict[str, Any]:
 _OWN_NAMES = frozenset((
     "alternatives", "band", "because", "chunkId", "chunkIndex", "copies", "documentId", "expanded", "flags", "language",
     "nearest", "notes", "occurrences", "outcome", "partial", "receiptId", "resources", "reviewBy", "section", "services",
-    "site", "tags", "title", "warnings", "why",
+    "site", "tags", "title", "tried", "warnings", "why",
 ))  # fmt: skip
 """Names in the metadata of results that have a meaning of their own, also where a result lacks them."""
 
