@@ -41,7 +41,7 @@ Q = TypeVar("Q", bound="Request")
 R = TypeVar("R")
 
 LIKELY = QueryConfig(min_confidence=Band.LIKELY.least)
-"""The configuration of a question that is asked without one."""
+"""The configuration of a question that comes without one."""
 
 
 class Knowledge:

@@ -50,7 +50,7 @@ document, for its passages, nodes and edges."""
 
 NIGHTS = 30
 SEAL_SECONDS, SEAL_GB = 1 / 180, 2
-"""Seconds a document and memory of the nightly seal, as `tests/benchmarks/nightly_seal.py` measures them."""
+"""Seconds a document and memory of the nightly seal, as measured (docs/decisions/0079-storage-that-proves-itself.md)."""
 
 SEALED_A_NIGHT = 475_000
 """Documents in four runs of 660 seconds. Of more, the seal takes several nights."""
