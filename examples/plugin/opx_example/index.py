@@ -121,8 +121,8 @@ class Entry:
             (where.also_tags, chunk.tags),
             (where.document_ids, (chunk.document_id,)),
             (where.languages, (one.language,)),
-            (where.services, one.services),
-            (where.also_services, one.services),
+            (where.resources, one.resources),
+            (where.also_resources, one.resources),
         )
         matches = all(not wanted or not set(wanted).isdisjoint(own) for wanted, own in parts)
         return one.scope_key in where.scopes and matches and self._is_of_days(where) and self._has_terms(where)
