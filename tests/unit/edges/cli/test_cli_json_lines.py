@@ -13,7 +13,7 @@ from opx.edges.cli.main import cli
 from tests.support.cli_support import Opx
 
 WRITES = """
-    alerts-import edit reviewed restore delete hold-remove rebuild webhook-secret webhook-sign webhook-test evidence
+    alerts-import edit reviewed restore delete hold-remove rebuild webhook-secret webhook-test evidence
     client-add project-assign project-remove source-add source-pause source-pull source-remove source-resume
     stream-add stream-remove baseline-push graph-alias-add graph-alias-merge graph-alias-remove graph-alias-undo graph-relink
     secret-protect secret-remove secret-set gaps-close gaps-ignore gaps-reopen gaps-assign ingest watch

@@ -398,12 +398,11 @@ def bounded(judged: Sequence[JudgedPage]) -> list[JudgedPage]:
 # -- pages about the resources of an alert: its name says the symptom, its labels say whose
 
 ITS_OWN, LEAST_ABOUT = 0.9, 0.6
-"""The highest and the least confidence of a page about the resource of an alert."""
+"""The highest confidence of a page by its search among those of the resource, and the least of the best of them."""
 FEW = 3
 """Most pages that mention a resource which are taken for pages about it."""
 ANOTHERS = 0.45
 """The highest confidence of a page that states other resources."""
-
 
 _NAMES = re.compile(r"\w+(?:[-.]\w+)*")
 
@@ -469,11 +468,11 @@ class Belonging:
         certain = {one.page.document_id: one for one in pages if one.least}
         least = self._least_fit(fits, is_certain=bool(certain))
         found = {one.page.document_id: one for one in pages}
-        mine = {
-            name: replace(found.get(name, one), confidence=max(one.confidence, found.get(name, one).confidence))
-            for one in own
-            if fits[name := one.page.document_id] >= least
-        }
+        mine = {}
+        for one in own:
+            if fits[name := one.page.document_id] >= least:
+                sure = found[name].confidence if name in found else 0.0
+                mine[name] = replace(found.get(name, one), confidence=max(min(one.confidence, ITS_OWN), sure))
         first = [one for name, one in certain.items() if name in bound or name in mine]
         kept = {one.page.document_id for one in first}
         about = sorted(
@@ -481,7 +480,7 @@ class Belonging:
             key=lambda one: (-max(one.confidence, LEAST_ABOUT), -fits[one.page.document_id]),
         )
         if not first:
-            about[:1] = [replace(one, confidence=min(max(one.confidence, LEAST_ABOUT), ITS_OWN)) for one in about[:1]]
+            about[:1] = [replace(one, confidence=max(one.confidence, LEAST_ABOUT)) for one in about[:1]]
         kept.update(mine)
         others = {one.page.document_id: one for one in (*own, *pages) if one.page.document_id not in kept}
         most = about[0].confidence if about and not first else 1.0

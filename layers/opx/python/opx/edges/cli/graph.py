@@ -10,6 +10,7 @@ import click
 from opx.domain.graph import Alias, Edge, GraphEvidence, Merge, Node, Value
 from opx.domain.ids import shortened
 from opx.domain.results import Names
+from opx.edges.calling import record_of
 from opx.edges.cli import hits
 from opx.edges.cli.hits import untrusted_line
 from opx.edges.cli.operations import OperationGroup, operation_command
@@ -19,7 +20,7 @@ from opx.graph.questions.answers import GraphAnswer, GraphCoverage, Uncovered
 from opx.graph.views import Connection, Neighbourhood, NodesFound, NodeView, Passage, edge_text, in_words
 from opx.operations import graph
 from opx.operations.graph import Aliases, GetGraphCoverage, Merges, Relink, RemoveAlias, RemovedAlias, Side
-from opx.operations.resources import KnownResource, get_resource
+from opx.operations.resources import KnownResource, ResourceAnswer, get_resource
 
 TIME = "TIME"
 BOUNDS = {"edge_types": "--type NAME", "since": TIME, "until": TIME}
@@ -393,7 +394,7 @@ def _name_of(node: Node) -> Value:
 
 
 @operation_command("resource", get_resource, arguments=("resource",), fields={"resource": "NAME", "since": "TIME"})
-def resource_command(found: KnownResource, *, as_json: bool) -> Iterator[str]:
+def resource_command(reply: ResourceAnswer, *, as_json: bool) -> Iterator[str]:
     """Show what is known of a node, pod, workload, service, database or queue NAME: pages about it, what happened to it and
     what was tried, its relations in the graph, and the usual values of its metrics.
 
@@ -405,6 +406,7 @@ def resource_command(found: KnownResource, *, as_json: bool) -> Iterator[str]:
 
     Exit codes: 0 shown, 1 nothing is known of it, 2 any other error.
     """
+    found: KnownResource = record_of(reply)
     if not as_json:
         warn(*found.notes)
         width = Screen.current().width

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct, field, inspect, structs
 
 from opx.domain.requests import FieldFacts, Request, _choices, fields_of, read_request
-from opx.edges.calling import OperationClient, all_pages, plain, record_of
+from opx.edges.calling import OperationClient, all_pages, plain
 from opx.edges.cli.output import print_json, print_json_lines, print_lines
 from opx.edges.cli.session import SESSION, Session
 from opx.operations import load
@@ -172,7 +172,7 @@ def _reply(session: Session, request: Any, shape: CommandShape) -> Any:
     with shape.progress() if shape.progress else nullcontext() as progress:
         client = session.watched_client(progress) if progress else session.client
         if not (shape.items and "after" in shape.without):
-            return record_of(client.call(shape.run, request))
+            return client.call(shape.run, request)
         return whole(client, shape.run, request, shape.items)
 
 
