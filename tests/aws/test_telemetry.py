@@ -102,6 +102,7 @@ class TestLogs:
         stub.add_client_error("stop_query", "InvalidParameterException", http_status_code=400)
         with stub:
             CloudWatchLogs(made).stop("q-1")
+        stub.assert_no_pending_responses()
 
     @pytest.mark.parametrize("code", ["LimitExceededException", "ServiceUnavailableException", "AccessDeniedException"])
     def test_refusal_is_an_error_of_the_library(self, aws_session: boto3.Session, code: str) -> None:

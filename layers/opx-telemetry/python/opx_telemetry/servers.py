@@ -15,6 +15,7 @@ from typing import TypeVar
 
 import msgspec
 
+from opx.domain.ids import shortened
 from opx.domain.record import prepared
 from opx.errors import (
     ForbiddenAddressError,
@@ -149,8 +150,7 @@ def _reason(body: bytes) -> str:
 def _short(text: str) -> str:
     from opx.hygiene.secrets import mask
 
-    clean = one_line(mask(text[: 2 * _MOST_REASON])[0])
-    return clean if len(clean) <= _MOST_REASON else clean[:_MOST_REASON] + "…"
+    return shortened(one_line(mask(text[: 2 * _MOST_REASON])[0]), _MOST_REASON + 1)
 
 
 def _is_page(body: bytes | msgspec.Raw) -> bool:

@@ -15,6 +15,7 @@ from msgspec import field
 
 from opx.connectors.deliveries import DocumentUpdate, PayloadError, document, metadata, moment, part, read_payload
 from opx.domain.ids import stable_hash
+from opx.domain.resources import LABELS
 from opx.formats.data.replies import Shape, Words
 from opx.formats.metadata import fitting
 
@@ -81,7 +82,7 @@ def _alert(alert: _Alert, status_of_group: str) -> DocumentUpdate:
         key=part(alert.fingerprint or stable_hash("alert", json.dumps(labels, sort_keys=True))),
         time=time,
         text=document(title, facts, sections),
-        metadata={"labels": fitting(map("=".join, sorted(labels.items())))}
+        metadata={LABELS: fitting(map("=".join, sorted(labels.items())))}
         | metadata(
             tags=["alertmanager", name, status],
             source_uri=alert.generator_url,

@@ -66,9 +66,8 @@ def kind_of_field(name: str) -> str:
 def resources_in(fields: Mapping[str, Any]) -> tuple[str, ...]:
     """The resources that the fields of metadata, or the labels of an alert, name: the most specific kind first, each once.
     Values are strings or lists of strings; a value of another type names nothing."""
-    labels = fields.get(LABELS, ())
-    stated = dict(text.partition("=")[::2] for text in texts_in(labels)) if labels else {}
-    found = [(kind, value) for name, value in (*fields.items(), *stated.items()) if (kind := kind_of_field(name))]
+    given = (*fields.items(), *labels_in(fields).items())
+    found = [(kind, value) for name, value in given if (kind := kind_of_field(name))]
     ordered = sorted(found, key=lambda one: _ORDER.index(one[0]))
     return resources_of(name for kind, value in ordered for text in texts_in(value) for name in _names(text, kind))
 
@@ -92,6 +91,11 @@ def resources_of(names: Iterable[str]) -> tuple[str, ...]:
     each = (" ".join(name.split()).casefold() for name in names)
     kept = (name for name in each if name not in _SAYS_NOTHING and len(name) <= MAX_CHARACTERS)
     return tuple(dict.fromkeys(kept))[:MAX_RESOURCES]
+
+
+def labels_in(fields: Mapping[str, Any]) -> dict[str, str]:
+    """The labels of an alert that metadata have."""
+    return dict(text.partition("=")[::2] for text in texts_in(fields.get(LABELS, ())))
 
 
 def texts_in(value: Any) -> Iterator[str]:

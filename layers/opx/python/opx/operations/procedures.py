@@ -137,7 +137,8 @@ def find_procedure(context: Context, request: FindProcedure) -> ProcedureAnswer:
     bound = {one.document_id: one for one in reversed(pages)}
     named = named or (None if is_bound else document_titled(context, text, answer))
     found = [one.document_id for one in answer.results if not one.is_report]
-    declared = [one.document_id for one in pages if one.sure or not identity_in(alert.labels)]
+    is_unplaced = not identity_in(alert.labels)
+    declared = [one.document_id for one in pages if one.sure or is_unplaced]
     documents = list(dict.fromkeys((*declared, *found, *(one.document_id for one in pages))))
     confidences = {result.document_id: result.confidence for result in reversed(answer.results)}
     chosen = (named.document, named.outline) if named else _chosen(context, pages, documents)

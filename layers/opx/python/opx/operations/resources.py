@@ -22,7 +22,7 @@ from opx.domain.knowledge import Tier, Untrusted
 from opx.domain.outcomes import JudgedPassage, Tally
 from opx.domain.record import Record, about, replace
 from opx.domain.requests import Filled, Request
-from opx.domain.resources import LABELS, MAX_CHARACTERS, resources_in, workload_of
+from opx.domain.resources import MAX_CHARACTERS, labels_in, resources_in, workload_of
 from opx.domain.results import IndexedChunk
 from opx.errors import InvalidInputError
 from opx.graph.extraction.own_node import make_reference
@@ -356,9 +356,7 @@ def _is_since(at: str, since: str) -> bool:
 
 def _name_of(document: KnowledgeDocument) -> str:
     """The name of the alert in its labels, else the title."""
-    labels = document.attributes.get(LABELS, ())
-    stated = dict(str(text).partition("=")[::2] for text in labels) if isinstance(labels, list | tuple) else {}
-    return one_line(stated.get("alertname") or document.title)
+    return one_line(labels_in(document.attributes).get("alertname") or document.title)
 
 
 def _judged(passage: IndexedChunk) -> JudgedPassage:

@@ -257,7 +257,7 @@ def _meant_of(mentions: Sequence[JudgedPage], named: QuestionIdentifier) -> Iter
 def _is_about(judged: JudgedPage, named: QuestionIdentifier) -> bool:
     """True if a document has this name. For an alert also if it begins with the name, or lists it as its symptom."""
     name, facts = folded(named.name), judged.page.best.record.facts
-    if any(_has(text, name) for text in (facts.source_uri.rstrip("/").rpartition("/")[2], *facts.tags)):
+    if any(_has(text, name) for text in (_file_name(facts.source_uri), *facts.tags)):
         return True
     return any(_heads(chunk, name, named) for chunk in _with_words_of(judged, named))
 
@@ -313,7 +313,7 @@ class Applicability(Struct, frozen=True):
     @property
     def words(self) -> set[str]:
         """Words of the document's names."""
-        names = (self.title, self.source.rstrip("/").rpartition("/")[2], *self.tags)
+        names = (self.title, _file_name(self.source), *self.tags)
         return {word for name in names for word in _WORDS.findall(name.casefold())}
 
 
@@ -440,7 +440,9 @@ class Belonging:
     def fit(self, hits: Sequence[FusedHit]) -> Belongs:
         """The relation of the page with these hits to the resources."""
         facts, title = hits[0].record.facts, folded(hits[0].chunk.title)
-        called = {name.casefold() for name in (*facts.resources, *facts.tags, _stem(facts.source_uri))}
+        called = {
+            name.casefold() for name in (*facts.resources, *facts.tags, _file_name(facts.source_uri).partition(".")[0])
+        }
         if self._names & called or any(contains(title, name) for name in self._names):
             return Belongs.ABOUT
         if self._groups & called or any(contains(title, name) for name in self._groups):
@@ -506,6 +508,6 @@ def _groups(name: str) -> Iterator[str]:
     return ("-".join(parts[:end]) for end in range(len(parts) - 1, 0, -1) if len(parts[0]) > 2)
 
 
-def _stem(source: str) -> str:
-    """The name of a source's file, without its suffix."""
-    return source.rstrip("/").rpartition("/")[2].partition(".")[0]
+def _file_name(source: str) -> str:
+    """The last part of a source's path or address."""
+    return source.rstrip("/").rpartition("/")[2]

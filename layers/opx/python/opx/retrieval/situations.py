@@ -145,7 +145,7 @@ def best_in(
     seeks = seeks_reports(query)
 
     def is_recent(one: RetrievalResult) -> bool:
-        return one.is_report and _is_within(one.timestamp, since, now)
+        return one.is_report and one.updated_at is not None and since <= one.updated_at <= now
 
     def rank(one: RetrievalResult) -> tuple[bool, bool, bool, float]:
         leads = seeks or (not one.is_report and one.confidence >= UNLIKELY)
@@ -212,14 +212,6 @@ def _names(name: str, result: RetrievalResult) -> bool:
     """True if a result contains the name as a separate word."""
     text = "\n".join((result.title, result.section, result.content, *map(str, result.metadata.get("tags", ()))))
     return re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", text, re.IGNORECASE) is not None
-
-
-def _is_within(timestamp: str, since: datetime, now: datetime) -> bool:
-    try:
-        at = datetime.fromisoformat(timestamp)
-    except ValueError:
-        return False
-    return since <= (at if at.tzinfo else at.replace(tzinfo=UTC)) <= now
 
 
 def _is_in(step: str, text: str) -> bool:
