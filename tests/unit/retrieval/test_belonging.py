@@ -92,8 +92,7 @@ def test_every_sender_states_the_resource_in_its_own_way(knowledge: Knowledge, q
 def test_a_page_of_another_resource_is_not_likely(knowledge: Knowledge) -> None:
     text = "a long report eats the processor"
     assert first(knowledge, text) == "Reporting eats the processor"
-    labelled = f'HighProcessorLoad{{node="db-9"}}\n{text}'
-    other = knowledge.answer(labelled, QueryConfig(min_confidence=0)).results
+    other = knowledge.answer(f'HighProcessorLoad{{node="db-9"}}\n{text}', QueryConfig(min_confidence=0)).results
     assert all(one.confidence < Band.LIKELY.least for one in other if one.title == "Reporting eats the processor")
 
 
